@@ -1,4 +1,4 @@
-"""What every test may use: where this tree's programs are.
+"""Fixtures of all tests: paths of this tree's programs.
 
 ``./dev test`` says so in the environment. A test that needs one skips, with the reason, where
 pytest was started by hand and nothing says it.

@@ -36,7 +36,7 @@ static enum memory_method memory_method_of(const struct nvmeof_options *o)
 	       o->method == METHOD_WRITE_SEND ? MEMORY_WRITE_SEND : MEMORY_FLOOR;
 }
 
-/* Whether the target confirms what the method assumes, or nobody asks. */
+/* Whether the target confirms the assumptions of the method, or they are not checked. */
 static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char *text, size_t len)
 {
 	const uint32_t needs = o->method == METHOD_WRITE_READ ? MEMORY_MEDIA | MEMORY_PLACED :

@@ -24,7 +24,7 @@ class ThreadLoop:
         self._name = name
         self._closed = closed
         self._lock = threading.Lock()
-        """Of the two below: work is only scheduled while the loop is certain to run it."""
+        """Protects _users and _ended, so that work is scheduled only while the loop runs."""
         self._users = 1
         self._ended = False
         self._loop = asyncio.new_event_loop()

@@ -31,7 +31,7 @@ COMMON = {
         "/usr/share/common-licenses/LGPL-2.1"
     ),
 }
-"""Where Debian keeps the licence that contains these words."""
+"""Path of the licence in Debian that contains these words."""
 
 
 def closure(requirements: Iterable[str]) -> dict[str, str]:

@@ -37,12 +37,12 @@ from bench.harness import (
 )
 
 STORE_BYTES = 256 * MIB
-"""What the floor's own store has."""
+"""Bytes of the floor's own store."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One line of the table."""
+    """A workload of the table."""
 
     workload: str
     block_size: int
@@ -70,7 +70,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """What --json has: medians of the runs."""
+    """A row as --json writes it: medians of the runs."""
 
     workload: str
     block_size: int
@@ -100,7 +100,7 @@ ROCE_WORKLOADS = [
     *(Workload("randread", 4096, d) for d in (1, 32)),
     *(Workload("randread", 131072, d) for d in (8, 32)),
 ]
-"""Those that floor_udp.c has."""
+"""Workloads that floor_udp.c has."""
 
 Device = Literal["iwarp", "roce"]
 Runner = Callable[[Target, Workload, float], Figures]
@@ -151,7 +151,7 @@ def run_fio(target: Target, work: Workload, seconds: float) -> Figures:
 
 
 def say(text: str) -> None:
-    """Progress, beside what is printed for keeps."""
+    """Write progress to stderr; the results go to stdout."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
@@ -159,7 +159,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def serving(store: str, folder: Path, device: Device) -> Iterator[Target]:
-    """A target whose namespace has been written once, so that no run meets fresh pages."""
+    """Yield a target whose namespace was written once, so that no run allocates pages."""
     path = folder / "namespace.img" if store == "file" else None
     if path is not None:
         with path.open("wb") as file:
@@ -186,7 +186,7 @@ def measure(
     seconds: float,
     repeat: int,
 ) -> Row:
-    """Floor and load in turns; the median of each."""
+    """Measure the floor and the load in turns; return the median of each."""
     runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
     floors = []
     runs = []
@@ -238,7 +238,7 @@ ABOVE = (
 
 
 def line(row: Row) -> str:
-    """One row as people read it."""
+    """Return a row of the table as text."""
     block = f"{row.block_size // 1024} KiB"
     return (
         f"{row.store:<5} {row.workload:<9} {block:>7} {row.queue_depth:>3} │ {row.iops:>8.0f} "
@@ -284,7 +284,7 @@ def arguments() -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> list[Row]:
-    """Every workload on every store, printed as it is done."""
+    """Measure every workload on every store, and print each result at once."""
     rows: list[Row] = []
     print(f"Machine: {machine()}")
     roce = args.device == "roce"

@@ -45,7 +45,7 @@ BUSY = ((1, 1), (10, 1), (100, 1), (500, 1), (8, 16), (64, 2))
 """Queues, and commands outstanding on each."""
 DEPTH = 128
 DESCRIPTORS = 64
-"""That a host process has besides those of its queues."""
+"""File descriptors of a host process in addition to those of its queues."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class Idle:
     queues: int
     connect_seconds: float
     kib_a_queue: float
-    """PSS of the target."""
+    """Memory of the target per queue (PSS)."""
     host_kib_a_queue: float
-    """PSS of the host program."""
+    """Memory of the host program per queue (PSS)."""
     idle_percent: float
-    """Of a processor, while no command is outstanding."""
+    """Percent of a processor that the target uses while no command is outstanding."""
     depth: int
     run: Run
     calls: float | None
     """System calls of the target for one command."""
     floor_iops: float
-    """Of the bare exchange of the same bytes over one TCP connection (floor.c)."""
+    """IOPS of the same bytes over one TCP connection, without NVMe and RDMA (floor.c)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Busy:
 
 
 def say(text: str) -> None:
-    """Progress, beside what is printed to stay."""
+    """Write progress to stderr; the results go to stdout."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
@@ -89,7 +89,7 @@ def say(text: str) -> None:
 def idle_rows(
     trees: Sequence[Tree], count: int, seconds: float, repeat: int, folder: Path
 ) -> Iterator[Idle]:
-    """So many queues connected to each tree's target, one of them busy, in turns."""
+    """Measure, in turns, each tree's target with many connected queues, of which one is busy."""
     with ExitStack() as stack:
         targets = [stack.enter_context(tree.serving(folder)) for tree in trees]
         facts = []
@@ -128,7 +128,7 @@ def idle_rows(
 def busy_rows(
     trees: Sequence[Tree], queues: int, depth: int, seconds: float, repeat: int, folder: Path
 ) -> Iterator[Busy]:
-    """So many queues, all busy, in turns."""
+    """Measure, in turns, each tree's target with many queues that are all busy."""
     with ExitStack() as stack:
         targets = [stack.enter_context(tree.serving(folder)) for tree in trees]
         hosts = [stack.enter_context(connected(target, queues, depth)) for target in targets]
@@ -232,7 +232,7 @@ def fits(count: int, most: int) -> bool:
 
 
 def tables(args: argparse.Namespace) -> Iterator[Idle | Busy]:
-    """The rows, printed as they are measured."""
+    """Measure all rows, and print each at once."""
     trees = [Tree(None), *(Tree(path) for path in args.tree)]
     most = raise_descriptors()
     if args.only != "busy":

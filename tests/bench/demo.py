@@ -57,7 +57,7 @@ def make_file(path: Path) -> None:
 
 
 def discover(target: Target) -> None:
-    """What a stranger's first command shows."""
+    """Show the discovery log of the target, as a new user does first."""
     command = ["discover", "-t", "rdma", "-a", target.address, "-s", str(target.port)]
     step(f"nvmeof {' '.join(command)}")
     done = subprocess.run(
@@ -75,7 +75,7 @@ def discover(target: Target) -> None:
 
 
 def verify(fio: Fio, target: Target) -> None:
-    """Random writes and reads of mixed sizes, each block checked by its CRC."""
+    """Write and read blocks of mixed sizes at random places, and verify each by its CRC."""
     step(f"fio: random writes and reads of {VERIFY_BYTES // MIB} MiB, every block checked")
     job = fio.run(
         target,
@@ -98,7 +98,7 @@ def verify(fio: Fio, target: Target) -> None:
 
 
 def measure(fio: Fio, target: Target, seconds: int) -> None:
-    """A short table; ./dev bench has the long one."""
+    """Print a short table of rates; ./dev bench prints the complete one."""
     step(f"fio: {seconds} s of each, one polling host core and one polling target core")
     print(f"    {'':<26} {'depth':>5} {'IOPS':>9} {'MB/s':>8} {'p50 µs':>9} {'p99 µs':>9}")
     pair = cpus()

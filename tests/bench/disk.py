@@ -37,7 +37,7 @@ WORKLOADS = (
 
 
 def words(work: tuple[str, int, int], seconds: int) -> list[str]:
-    """What both runs of fio are told."""
+    """Return the options of both runs of fio."""
     pair = cpus()
     return [
         f"--rw={work[0]}",
@@ -53,7 +53,7 @@ def words(work: tuple[str, int, int], seconds: int) -> list[str]:
 
 
 def run_local(path: Path, work: tuple[str, int, int], seconds: int) -> dict[str, Any]:
-    """fio on the file; its part of the JSON."""
+    """Run fio on the file; return the job's part of its JSON."""
     done = subprocess.run(
         [
             os.environ.get("NVMF_FIO") or "fio",
@@ -78,7 +78,7 @@ def run_local(path: Path, work: tuple[str, int, int], seconds: int) -> dict[str,
 
 
 def figures(job: dict[str, Any]) -> tuple[float, float, float]:
-    """IOPS, and p50 and p99 in microseconds."""
+    """Return IOPS, and p50 and p99 in microseconds."""
     side = job["read"] if job["read"]["total_ios"] else job["write"]
     percentiles = {float(k): v / 1000 for k, v in side["lat_ns"]["percentile"].items()}
     return side["iops"], percentiles[50.0], percentiles[99.0]
@@ -87,7 +87,7 @@ def figures(job: dict[str, Any]) -> tuple[float, float, float]:
 def measure(
     target: Target, path: Path, work: tuple[str, int, int], repeat: int, seconds: int
 ) -> dict[str, Any]:
-    """Both in turns."""
+    """Measure the target and the file in turns."""
     local, ours, used = [], [], []
     for _ in range(repeat):
         local.append(figures(run_local(path, work, seconds)))

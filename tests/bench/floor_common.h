@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the floors share: their processors, memory and clock. */
+/* Parts of both floors: processors, memory and clock. */
 #ifndef NVMF_FLOOR_COMMON_H
 #define NVMF_FLOOR_COMMON_H
 
@@ -48,7 +48,7 @@ static inline uint8_t *map(size_t n)
 	return p;
 }
 
-/* The nth processor this process may use, -1 where there are fewer. */
+/* The nth processor this process may use, -1 if there are fewer. */
 static inline int processor(int n)
 {
 	cpu_set_t set;

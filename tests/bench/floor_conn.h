@@ -46,7 +46,7 @@ static struct {
 
 static atomic_bool stop;
 
-/* The first byte of a frame says what it is, where its receiver cannot know. */
+/* The first byte of a frame is its kind, if the receiver cannot know it. */
 enum { DATA_FRAME = 0, REQUEST_FRAME = 1, READ_FRAME = 2, RESPONSE_FRAME = 3 };
 
 static const uint8_t request[REQUEST] = { REQUEST_FRAME };
@@ -81,7 +81,7 @@ static void land_begin(struct landing *l, uint8_t *at, size_t header, size_t tra
 	};
 }
 
-/* n bytes of the wire have come, at src or where they belong already; how many were of this. */
+/* Account for n received bytes, at src or already in place; return how many belonged to this. */
 static size_t land(struct landing *l, const uint8_t *src, size_t n)
 {
 	size_t used = 0;
@@ -109,7 +109,7 @@ static size_t land(struct landing *l, const uint8_t *src, size_t n)
 	return used;
 }
 
-/* Where the rest of it belongs. */
+/* Return the destination of the rest of the data. */
 static int land_iov(struct landing l, struct iovec *v, int max)
 {
 	static uint8_t framing[64];
@@ -257,7 +257,7 @@ static bool receive(struct conn *c)
 	return true;
 }
 
-/* Whether the data under way has all landed. */
+/* Return whether all outstanding data has arrived. */
 static bool landed(struct conn *c)
 {
 	c->head += land(&c->landing, c->staging + c->head, c->tail - c->head);

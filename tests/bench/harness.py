@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the benchmark and the demonstration share: a target as a second process, fio, the floor."""
+"""Parts of the benchmarks and the demonstration: a target as a process, fio, the floor."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _READY_SECONDS = 60.0
 
 
 class HarnessError(Exception):
-    """What could not be done, as a sentence."""
+    """A measurement is impossible; the message says why."""
 
 
 def build_directory() -> Path:
-    """Where ./dev builds the programs of this folder."""
+    """Return the folder with the programs of this folder, built by ./dev."""
     named = os.environ.get("NVMF_BUILD_DIR")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "build" / "dev"
 
 
 def cpus() -> tuple[int, int] | None:
-    """A CPU for the host and one for the target, or None where there is only one."""
+    """Return a CPU for the host and one for the target; None if there is only one."""
     allowed = sorted(os.sched_getaffinity(0))
     return (allowed[0], allowed[1]) if len(allowed) > 1 else None
 
 
 def configuration(store: str, size: int, path: Path | None, device: str = "iwarp") -> str:
-    """A target with one namespace on a free port of loopback, that nobody administers.
+    """Return the configuration of a target with one namespace on a free port of loopback.
 
-    At the usual socket, commands that are meant for the machine's own target would change this one.
+    It has no administration socket: commands for the machine's own target would change this one.
     """
     pair = cpus()
     lines = ["[target]", "reactors = 1"]
@@ -95,18 +95,18 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process identifier of the target."""
         return self._process.pid
 
     def cpu_seconds(self) -> float:
-        """What its threads have used so far."""
+        """Return the processor time that its threads have used so far."""
         total = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])
         return total * 1e-9
 
     def stop(self) -> int:
-        """End it by SIGTERM; its exit status."""
+        """End the target by SIGTERM, and return its exit status."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -135,7 +135,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Fio:
-    """fio and our engine."""
+    """fio with our I/O engine."""
 
     program: str
     engine: str
@@ -149,7 +149,7 @@ class Fio:
         return cls(os.environ.get("NVMF_FIO") or "fio", engine)
 
     def run(self, target: Target, *options: str) -> dict[str, Any]:
-        """Run one job; its part of fio's JSON.  Raises HarnessError with fio's own words."""
+        """Run one job, and return its part of fio's JSON; raise HarnessError with fio's message."""
         # fio takes ':' for the end of a file name
         name = f"traddr={target.address} trsvcid={target.port} subnqn={NQN} nsid=1"
         command = [
@@ -197,7 +197,7 @@ def _floor(name: str, words: list[Any], seconds: float) -> dict[str, Any]:
 
 
 def machine() -> str:
-    """The machine, as a sentence that goes beside any figure."""
+    """Return a description of the machine, to be printed with every figure."""
     model = "unknown CPU"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

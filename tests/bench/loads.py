@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What connections.py measures: the targets of trees, and one host program with all its queues."""
+"""The subjects of connections.py: targets of several trees, and a host program with all queues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTLE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a load, as the host and the target saw it."""
+    """The result of one run of a load, at the host and at the target."""
 
     iops: float
     p50_us: float
@@ -47,7 +47,7 @@ class Run:
 
 
 def pss_kib(pid: int) -> int:
-    """Memory of a process, with its share of what it has in common with others."""
+    """Return the memory of a process (PSS: shared pages count proportionally)."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1])
@@ -93,14 +93,14 @@ class Many:
         raise HarnessError(self._process.stderr.read().strip() or "the host program has ended")
 
     def run(self, queues: int, depth: int, size: int, rw: str, seconds: float) -> dict[str, Any]:
-        """A load on the first of the queues."""
+        """Run a load on the first queues."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{queues} {depth} {size} {rw} {seconds}\n")
         self._process.stdin.flush()
         return self._answer()
 
     def end(self) -> None:
-        """Disconnect."""
+        """Disconnect all queues."""
         process = self._process
         assert process.stdin is not None
         process.stdin.close()
@@ -125,7 +125,7 @@ def connected(target: Target, queues: int, depth: int) -> Iterator[Many]:
 
 
 def measured(target: Target, many: Many, queues: int, depth: int, seconds: float) -> Run:
-    """4 KiB random reads for so long."""
+    """Run random reads of 4 KiB for some seconds."""
     before = target.cpu_seconds()
     got = many.run(queues, depth, 4096, "randread", seconds)
     used = target.cpu_seconds() - before
@@ -142,13 +142,13 @@ def measured(target: Target, many: Many, queues: int, depth: int, seconds: float
 
 
 def median(runs: Sequence[Run]) -> Run:
-    """Of each figure."""
+    """Return the median of each figure."""
     fields = [asdict(run) for run in runs]
     return Run(**{key: statistics.median(one[key] for one in fields) for key in fields[0]})
 
 
 def system_calls(target: Target, many: Many, depth: int, seconds: float) -> float | None:
-    """Of the target, for one command of a run of its own; None if perf cannot count them."""
+    """Return the target's system calls per command, in a separate run; None without perf."""
     perf = shutil.which("perf")
     if perf is None:
         return None
@@ -167,7 +167,7 @@ def system_calls(target: Target, many: Many, depth: int, seconds: float) -> floa
 
 
 def idle_percent(target: Target) -> float:
-    """Of a processor."""
+    """Return the percent of a processor that the target uses while idle."""
     time.sleep(SETTLE_SECONDS)
     before, began = target.cpu_seconds(), time.monotonic()
     time.sleep(2 * SETTLE_SECONDS)
@@ -183,7 +183,7 @@ class Tree:
 
     @contextmanager
     def serving(self, folder: Path) -> Iterator[Served]:
-        """Its target, whose namespace has been written once."""
+        """Serve a namespace with the target of the tree, and write it once."""
         place = folder / self.name
         place.mkdir()
         with Served(place, self.path) as target:

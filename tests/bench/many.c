@@ -4,10 +4,10 @@
  *
  * usage: many ADDRESS PORT NQN QUEUES DEPTH [CPU]
  *
- * Says in a line of JSON how long it took to connect, then does what each line of its input asks and
- * says what came of it:
+ * Prints the time to connect as a line of JSON.  Then it runs the load of each line of its input, and prints the
+ * result as a line of JSON:
  *   QUEUES DEPTH BLOCK_SIZE read|write|randread|randwrite SECONDS
- * It sleeps meanwhile, and disconnects at the end of its input.
+ * Between loads it sleeps.  It disconnects at the end of its input.
  */
 #include "host/load.h"
 #include "util/clock.h"
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: many ADDRESS PORT NQN QUEUES DEPTH [CPU]\n");
 		return 2;
 	}
-	/* the pause of 2 ms before the first frame is for siw, which may miss that, and is all it would show */
+	/* without the pause of 2 ms before the first frame, which only siw needs: it would dominate the result */
 	iwarp_get_options(&device);
 	device.first_fpdu_delay_us = 0;
 	iwarp_set_options(&device);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure the Python client beside the engine's own load generator: ./dev bench --python.
+"""Measure the Python client and the engine's own load generator: ./dev bench --python.
 
 In turns, on one queue of a target in another process: single reads, each awaited, at depth 1 and
 32; read_many() and write_many(); and the same load by the engine in C (`nvmeof bench`), without
@@ -44,12 +44,12 @@ Load = Callable[[Controller, Namespace, float], Coroutine[Any, Any, int]]
 
 
 def places(disk: Namespace, count: int) -> array[int]:
-    """Random LBAs of aligned 4 KiB."""
+    """Return random LBAs of aligned ranges of 4 KiB."""
     return array("Q", (random.randrange(disk.blocks // BLOCKS) * BLOCKS for _ in range(count)))
 
 
 async def singles(disk: Namespace, seconds: float, depth: int) -> int:
-    """Await reads one by one, depth tasks side by side; how many."""
+    """Await single reads in depth concurrent tasks, and return their number."""
     lbas = places(disk, 4096)
     end = time.perf_counter() + seconds
     counts = [0] * depth
@@ -108,12 +108,12 @@ async def time_in_python(controller: Controller, disk: Namespace) -> float:
 
 
 async def many(controller: Controller, disk: Namespace, seconds: float, write: bool) -> int:
-    """Batches of BATCH commands in registered memory; how many commands."""
+    """Run batches of BATCH commands in registered memory; return the number of commands."""
     lbas = places(disk, BATCH)
     done = 0
     with controller.alloc(BATCH * BYTES) as memory:
         with memoryview(memory) as view:
-            view[::4096] = bytes(len(view) // 4096)  # its pages are there
+            view[::4096] = bytes(len(view) // 4096)  # allocate its pages
         run = disk.write_many if write else disk.read_many
         await run(lbas, memory, blocks=BLOCKS)
         end = time.perf_counter() + seconds
@@ -129,7 +129,7 @@ LOADS: dict[str, tuple[Load, int, int]] = {
     "read_many": (lambda c, d, s: many(c, d, s, False), 128, 100),
     "write_many": (lambda c, d, s: many(c, d, s, True), 128, 0),
 }
-"""By name: the load, and what the engine does beside it: depth, and percent of reads."""
+"""By name: the load; queue depth and percent of reads of the engine's load for comparison."""
 
 
 async def measure(
@@ -151,7 +151,7 @@ async def measure(
 
 
 def native(target: Target, depth: int, reads: int, seconds: float) -> float:
-    """Commands a second of the engine's own load."""
+    """Return the commands a second of the engine's own load."""
     found = engine.bench(
         traddr=target.address,
         trsvcid=str(target.port),
@@ -167,7 +167,7 @@ def native(target: Target, depth: int, reads: int, seconds: float) -> float:
 
 
 def rows(seconds: float, runs: int) -> list[dict[str, Any]]:
-    """Run everything, in turns."""
+    """Run all loads, in turns, and return the rows of the table."""
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in LOADS}
     in_python: dict[str, list[float]] = {name: [] for name in LOADS}
     with (

@@ -34,13 +34,13 @@ from wire.served import Served
 NQN = "nqn.2026-11.io.example:scale"
 PROCESSES = 4
 TIMES = 5
-"""How often each thing is measured: the median is printed, and the longest."""
+"""Measurements of each figure; the median and the longest are printed."""
 IDLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the table."""
+    """A row of the table."""
 
     what: str
     value: float
@@ -48,10 +48,10 @@ class Figure:
     goal: float | None = None
     worst: float | None = None
     processor: float | None = None
-    """Seconds of the target's own, each time: on a busy machine the others say little."""
+    """Processor seconds of the target per measurement: a busy machine does not affect them."""
 
     def line(self) -> str:
-        """In Markdown."""
+        """Return the row in Markdown."""
         worst = "" if self.worst is None else f" ({self.worst:,.3g})"
         goal = "" if self.goal is None else f"{self.goal:,.3g} {self.unit}"
         own = "" if self.processor is None else f"{self.processor:,.3g} s"
@@ -59,7 +59,10 @@ class Figure:
 
 
 def config(namespaces: int, *, odd: int = 0) -> str:
-    """A target for anybody.  odd: a namespace that is twice as large as the others."""
+    """Return the configuration of a target that allows any host.
+
+    odd: the NSID of a namespace that is twice as large as the others.
+    """
     text = '[metrics]\nenabled = true\nport = 0\n[[port]]\ntrsvcid = 0\ntraddr = "127.0.0.1"\n'
     text += f'device = "iwarp"\n[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
     text += "max_namespaces = 2000\n"
@@ -82,7 +85,7 @@ class Hosts:
         )
 
     def say(self) -> dict[str, Any]:
-        """What it says next; SystemExit where it has ended."""
+        """Return its next line of JSON; raise SystemExit if it has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -90,14 +93,14 @@ class Hosts:
         return dict(json.loads(line))
 
     def tell(self) -> dict[str, Any]:
-        """How its hosts are."""
+        """Return the states of its hosts."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return self.say()
 
     def end(self) -> None:
-        """Disconnect all."""
+        """Disconnect all hosts."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -111,7 +114,7 @@ class Hosts:
 
 @contextmanager
 def connected(port: int, count: int) -> Iterator[list[Hosts]]:
-    """Hosts that have all connected."""
+    """Start hosts, and wait until all are connected."""
     share, more = divmod(count, PROCESSES)
     made: list[Hosts] = []
     first = 0
@@ -130,7 +133,7 @@ def connected(port: int, count: int) -> Iterator[list[Hosts]]:
 
 
 def processor(served: Served) -> float:
-    """Seconds that the target has run, finer than the ticks of stat."""
+    """Return the processor time of the target in seconds, finer than the ticks of stat."""
     tasks = Path(f"/proc/{served.process.pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
@@ -169,7 +172,7 @@ def reloading(served: Served, namespaces: int) -> Callable[[], float]:
 
 
 def idle(served: Served) -> float:
-    """Percent of a processor that the target takes while nobody asks anything of it."""
+    """Return the percent of a processor that the target uses without any request."""
     time.sleep(IDLE_SECONDS)  # until what was before has ended
     before = processor(served)
     time.sleep(IDLE_SECONDS)
@@ -177,7 +180,7 @@ def idle(served: Served) -> float:
 
 
 def measure(folder: Path, namespaces: int, count: int) -> Iterator[Figure]:
-    """All of it."""
+    """Run all measurements."""
     began = time.monotonic()
     with Served(folder, config(namespaces)) as served:
         served.wait_ready(PATIENCE)

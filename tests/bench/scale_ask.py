@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an administrator and Prometheus ask of a target, and the seconds that each answer took."""
+"""Requests of an administrator and of Prometheus to a target, and the time to each response."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from http.client import HTTPConnection
 from wire.served import Served
 
 PATIENCE = 600.0
-"""Seconds until a wait is a hang, on however slow a machine."""
+"""Maximum seconds of a wait, also on a slow machine."""
 
 
 def ask(served: Served, method: str) -> float:
-    """A call of the target's RPC without parameters; SystemExit where it is refused."""
+    """Call an RPC method without parameters; raise SystemExit if the target refuses."""
     began = time.monotonic()
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(PATIENCE)
@@ -32,7 +32,7 @@ def ask(served: Served, method: str) -> float:
 
 
 def command(served: Served) -> float:
-    """`nvmeof target ls`, from its start to its end."""
+    """Return the seconds that `nvmeof target ls` takes."""
     began = time.monotonic()
     words = ["-m", "nvmf.cli.main", "target", "ls", "--rpc-socket", str(served.rpc_socket)]
     subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
@@ -40,7 +40,7 @@ def command(served: Served) -> float:
 
 
 def scrape(served: Served) -> float:
-    """A scrape by HTTP."""
+    """Return the seconds that a scrape by HTTP takes."""
     found = re.search(r"metrics at http://([\d.]+):(\d+)/", served.log)
     assert found is not None
     began = time.monotonic()

@@ -17,11 +17,11 @@ from nvmf.initiator import ConnectionLost, Controller, State, connect
 
 AT_ONCE = 8
 tried = 0
-"""Connections that were begun."""
+"""Attempts to connect, including those that failed."""
 
 
 async def hosts(port: int, nqn: str, first: int, count: int) -> list[Controller]:
-    """Some at a time, as many of them as it takes."""
+    """Connect the hosts, a limited number at a time."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> Controller:
@@ -45,7 +45,7 @@ async def hosts(port: int, nqn: str, first: int, count: int) -> list[Controller]
 
 
 def say(controllers: list[Controller]) -> None:
-    """How they are."""
+    """Print the states of the hosts as JSON."""
     live = sum(one.state is State.LIVE for one in controllers)
     reconnects = sum(one.reconnects for one in controllers) + tried - len(controllers)
     print(json.dumps({"live": live, "reconnects": reconnects}), flush=True)

@@ -163,7 +163,7 @@ static void many_threads(bool reads)
 	CHECK_HAS(why, "is running");
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, record, (void *)i);
-	if (!reads)	/* nobody waits for the reader */
+	if (!reads)	/* no thread waits for the reader */
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
 	read_all(fd, &s, THREADS * EACH);

@@ -187,7 +187,7 @@ static void *drink(void *unused)
 	return unused;
 }
 
-/* How much of 512 MiB the peer had when the post returned. */
+/* Return the bytes of 512 MiB that the peer had when the post returned. */
 static unsigned long taken_by_then(void)
 {
 	pthread_t thread;

@@ -33,7 +33,7 @@ static bool post(struct ibv_qp *qp, uint64_t wr_id)
 	return !ibv_post_recv(qp, &wr, &bad);
 }
 
-/* Which of the numbers up to last are in use, as bits. */
+/* Return the numbers up to last that are in use, as bits. */
 static unsigned int live(struct rdma_cm_id *const *id, unsigned int last)
 {
 	unsigned int bits = 0;

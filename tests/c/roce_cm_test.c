@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the connection manager of the embedded RoCEv2 device does with requests, whose addresses may be forged. */
+/* Requests to the connection manager of the embedded RoCEv2 device, whose addresses may be forged. */
 #include "roce_rig.h"
 
 #include "events.h"

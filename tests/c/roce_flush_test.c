@@ -81,7 +81,7 @@ static void responder(struct rig *rig)
 	iw_dereg_mr(mr);
 }
 
-/* What follows a FLUSH waits for it, however long it takes. */
+/* Requests after a FLUSH wait for it, without a time limit. */
 static void long_flush(struct rig *rig)
 {
 	uint8_t *memory = aligned_alloc(64, LARGE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the requester of the embedded RoCEv2 device does with the answers of a peer that sends what it likes. */
+/* The requester of the embedded RoCEv2 device with the responses of an arbitrary peer. */
 #include "roce_rig.h"
 
 static void post(struct rig *rig, enum ibv_wr_opcode opcode)

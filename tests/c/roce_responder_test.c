@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the responder of the embedded RoCEv2 device answers to a peer that sends what it likes, around PSN 0. */
+/* The responder of the embedded RoCEv2 device with requests of an arbitrary peer, around PSN 0. */
 #include "roce_rig.h"
 
 static uint32_t aeth(const struct rig *rig)
@@ -66,7 +66,7 @@ static void late(struct rig *rig)
 	CHECK(aeth(rig) == RO_CREDITS_UNLIMITED && ro_get24(rig->got + 9) == 2 + packets, "(it goes on)");
 }
 
-/* Responses that nobody asked for, and acknowledgements of what was not sent. */
+/* Responses without a request, and acknowledgements of what was not sent. */
 static void unasked(struct rig *rig)
 {
 	struct ro_bth bth = { .qpn = rig->qp->qp.qp_num };

@@ -31,7 +31,7 @@ static inline void rig_answer(struct iw_caller *caller)
 	(void)caller;
 }
 
-/* An address of the loopback network that nobody else has. */
+/* An unused address of the loopback network. */
 static inline union ro_addr rig_address(void)
 {
 	return (union ro_addr){ .in = {

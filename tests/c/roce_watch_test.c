@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of the completion queues that share a port of the embedded RoCEv2 device has the socket in its epoll. */
+/* The choice of the completion queue whose epoll has the socket of a port of the embedded RoCEv2 device. */
 #include "roce_rig.h"
 
 #include "iwarp/chan.h"

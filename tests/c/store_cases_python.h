@@ -146,7 +146,7 @@ static void test_python_calls(struct store_ring *ring)
 	answerer_close(a);
 }
 
-/* Nothing is answered: requests that wait for it, and requests that do not. */
+/* The store does not answer: requests that wait for it, and requests that do not. */
 static void test_python_stuck(struct store_ring *ring)
 {
 	struct answerer *a = answerer_start(4, 0, 1000), *other = answerer_start(4, 0, 0);

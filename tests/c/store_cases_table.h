@@ -84,7 +84,7 @@ static void test_table(int direct)
 	store = open_store("file", path, 0, 4096, direct, false);
 	check(store && table_reads(ring, store, 1) && table_reads(ring, other, 2),
 	      "and nothing holds its lock");
-	/* Not closed: the next file in its place is not mistaken for it. */
+	/* The descriptor stays open, so that the number is not used for the next file. */
 	store_close(store);
 	third = table_open("three", 3, direct);
 	check(table_reads(ring, third, 3) && table_reads(ring, other, 2),

@@ -31,7 +31,7 @@ static void cases_sgl(struct queue *q)
 		if (queue_run(q, &sqe, NULL, 0) != (NVME_SGL_TYPE_INVALID | NVME_DNR))
 			CHECK(false, "SGL type %#x", type);
 	}
-	CHECK(true, "SGL types that are none: SGL Descriptor Type Invalid");
+	CHECK(true, "undefined SGL types: SGL Descriptor Type Invalid");
 	sqe = sqe_io(q, NVME_OPC_READ, 0, 8, 0);
 	sqe.sgl.keyed.length[1]++;
 	REFUSED(q, sqe, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR, "SGL longer than the read");

@@ -143,7 +143,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-/* They get their share of the reactor and no more. */
+/* They get only their share of the reactor. */
 static void case_flood(struct queue *other)
 {
 	struct flood f = { 0 };

@@ -126,7 +126,7 @@ static void case_held_over_close(void)
 	CHECK(true, "they were completed after it");
 }
 
-/* Three queues that need many more buffers than there are, and a fourth. */
+/* Three queues that require far more buffers than exist, and a fourth. */
 static void case_small_pool(struct queue *other)
 {
 	struct queue *q[3];

@@ -68,7 +68,7 @@ static void property(const struct nvme_sqe *sqe, struct nvme_cqe *cqe)
 	cqe->dw0 = status ? 1 : 0x3c01007f;	/* RDY; or MQES, CQR, TO */
 	cqe->dw1 = status ? 0 : 0x20;
 	spoil((uint8_t *)cqe, 8);
-	if (status && ++asked > 2)		/* so that nobody waits for CAP.TO */
+	if (status && ++asked > 2)		/* so that the host does not wait for CAP.TO */
 		cqe->dw0 |= 1;
 }
 
@@ -91,7 +91,7 @@ static void answer(struct mock_qp *qp, const struct nvme_sqe *sqe)
 		cqe.status = (uint16_t)(take8() << 1 | take8() << 9);
 	if (how & 64)
 		mock_complete(qp, RING, IBV_WC_SUCCESS);
-	if ((how & 0x98) == 0x98) {		/* it goes instead of answering */
+	if ((how & 0x98) == 0x98) {		/* the target disconnects instead of answering */
 		mock_event(qp->id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
 		mock_fail(qp);
 		return;
@@ -102,7 +102,7 @@ static void answer(struct mock_qp *qp, const struct nvme_sqe *sqe)
 	mock_complete(qp, RING, IBV_WC_SUCCESS);
 }
 
-/* What a step of the connection leads to. */
+/* Return the event that follows a step of the connection. */
 static void step(struct rdma_cm_id *id, enum rdma_cm_event_type wanted)
 {
 	uint8_t data[255] = { 0 };

@@ -65,9 +65,9 @@ static struct mock {
 	bool windows;			/* the device has them */
 	uint32_t inline_most;		/* bytes that can be sent inline */
 	struct mock_mw *mws[MWS];
-	/* What the target does with a capsule, as it is sent. */
+	/* The target's handling of a capsule, called when it is sent. */
 	void (*capsule)(struct mock_qp *qp, const struct nvme_sqe *sqe);
-	/* And with a step of a connection: queues the event of it. */
+	/* The target's handling of a step of a connection: queues its event. */
 	void (*step)(struct rdma_cm_id *id, enum rdma_cm_event_type wanted);
 } mock;
 
@@ -135,7 +135,7 @@ static void mock_bind(const struct ibv_send_wr *wr)
 	mw->length = info->length;
 }
 
-/* false: the peer was quicker. */
+/* Returns false if the peer has invalidated it first. */
 static bool mock_invalidate(uint32_t key)
 {
 	struct mock_mw *mw = mock_window(key);
@@ -180,7 +180,7 @@ static void mock_fail(struct mock_qp *qp)
 		mock_wc(qp, qp->recv[qp->recv_tail % RING].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
-/* Bytes from the target, into the receive that was posted first; false where there is none. */
+/* Bytes from the target, into the receive that was posted first; false if there is none. */
 static bool mock_message(struct mock_qp *qp, const void *bytes, uint32_t length)
 {
 	const unsigned i = qp->recv_tail % RING;

@@ -2,8 +2,8 @@
 /*
  * Invariant: whatever a target answers, and in whatever order sends, answers and the end of the
  * connection are seen, each submitted command comes back exactly once, with the answer that was given
- * to it; an answer that is nobody's ends the connection and says so; while it lives enough receives
- * are posted for the commands that are out; and when it is over nothing is left.
+ * to it; an answer without a command ends the connection with a reason; while it lives enough receives
+ * are posted for the outstanding commands; at the end no object is left.
  *
  * The input is a list of steps over a mock device (host_mock.h): commands of the host, answers and
  * malformed messages of the target, completions, events, and what the polling thread does.  The device
@@ -104,8 +104,8 @@ static void respond(struct run *r, uint8_t how)
 }
 
 /*
- * The answer to a command, and a key is taken away with it: its own, as asked for, or nobody's, or that of
- * another command.
+ * The answer to a command, and a key is taken away with it: its own, as requested, an unknown key, or that of a
+ * different command.
  */
 static void invalidating(struct run *r, uint8_t how)
 {
@@ -231,7 +231,7 @@ static void step(struct run *r, const struct host_memory *memory)
 /* With the connection up, all that is out is answered and comes back. */
 static void settle(struct run *r)
 {
-	mock_event(r->q->id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, NULL, 0);	/* it concerns nobody */
+	mock_event(r->q->id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, NULL, 0);	/* it concerns no command */
 	for (unsigned i = 0; i < 4 && !r->q->lost; i++) {
 		host_queue_flush(r->q);
 		mock_complete(mock.qp, RING, IBV_WC_SUCCESS);

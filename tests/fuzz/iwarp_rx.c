@@ -4,7 +4,7 @@
  * not given stays as it is, every posted work request completes exactly once, everything sent is received
  * as long as there are receives for it, and nothing crashes.
  *
- * The input is a list of steps: frames that are right but for what the input spoils, raw bytes, and what
+ * The input is a list of steps: valid frames in which the input changes bytes, raw bytes, and what
  * the application does meanwhile: it posts work, binds and invalidates a window.  Receives come from a queue
  * of the queue pair's own or from a shared one.  The queue pair's socket is one end of a socketpair.
  */

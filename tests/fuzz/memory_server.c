@@ -202,7 +202,7 @@ static void finish(struct run *r)
 	memory_server_free(r->server);
 }
 
-/* With pages around it that nobody may touch. */
+/* It is between pages that must not be accessed. */
 static void make_store(struct store *store)
 {
 	static uint8_t *map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the mock devices of the target's and of the host's fuzzers have in common: objects that are
- * made, counted and destroyed, and memory that is looked at only where it is registered.
+ * Parts of the mock devices of the target's and of the host's fuzzers: objects that are created, counted
+ * and destroyed, and memory that is accessed only where it is registered.
  */
 #ifndef FUZZ_MOCK_OBJECTS_H
 #define FUZZ_MOCK_OBJECTS_H
@@ -74,7 +74,7 @@ static struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
 		if (mock_objects.mrs[i])
 			continue;
 		mock_objects.mrs[i] = mr;
-		/* not the key of the one before, whose time is over; 0 is none */
+		/* a different key than that of the earlier region in this place; 0 is invalid */
 		mr->lkey = mr->rkey = (++mock_objects.registered % MRS_KEYS) * MRS + i;
 		return mr;
 	}

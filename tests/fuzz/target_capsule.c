@@ -24,7 +24,7 @@ static void note_change(const struct store_io *io)
 		changed[req->cqe.cid] = true;
 }
 
-/* A command that is right but for what the input spoils. */
+/* A valid command in which the input changes fields. */
 static void capsule(struct run *r)
 {
 	uint8_t bytes[sizeof(struct nvme_sqe) + IN_CAPSULE] = { 0 };
@@ -92,7 +92,7 @@ static void capsule(struct run *r)
 		r->capsules++;
 }
 
-/* What the control thread asks of what is under way. */
+/* Requests of the control thread about outstanding commands. */
 static void control(struct run *r, uint8_t how)
 {
 	struct target_gate gate;

@@ -61,7 +61,7 @@ static void upcalls(struct run *r)
 		}
 		REQUIRE(up->type == TARGET_UPCALL_COMMAND || up->type == TARGET_UPCALL_CLOSED);
 		if (up->type == TARGET_UPCALL_CLOSED) {
-			REQUIRE(!r->closed && up->reason);	/* "": nobody said why */
+			REQUIRE(!r->closed && up->reason);	/* "": no reason was given */
 			r->closed = true;
 			continue;
 		}

@@ -189,7 +189,7 @@ def test_every_query_has_data(target: tuple[Served, int], prometheus: Prometheus
 def test_every_rule_is_evaluated(target: tuple[Served, int], prometheus: Prometheus) -> None:
     """Each rule's expression has data on its left side, and no rule fires on a sound target.
 
-    A malformed capsule makes one fire; the end of the target makes another one pending.
+    A malformed capsule makes one fire; the end of the target makes a second one pending.
     """
     served, _ = target
     rules = wait_rules(prometheus, lambda rules: all(rule["health"] == "ok" for rule in rules))

@@ -81,7 +81,7 @@ async def asking(served: Served) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def undisturbed(served: Served) -> AsyncIterator[None]:
-    """A host writes and verifies meanwhile, without reconnecting."""
+    """A host that writes and verifies during a test, without reconnecting."""
     async with connect(url(served.port, A), **OPTIONS, kato=KATO) as host:
         async with busy(host):
             yield

@@ -30,7 +30,7 @@ from typing import Any
 
 CHUNK = 32768
 STRAGGLER_SECONDS = 1.0
-"""How long the output of processes that a command left running is awaited."""
+"""Maximum seconds to wait for the output of processes that a command left running."""
 
 
 class Agent:

@@ -30,7 +30,7 @@ exec env -i PATH=/usr/sbin:/usr/bin chroot "$root" "$@"
 
 
 def unpack(apt: Apt, release: str, work: Path, to: Path) -> None:
-    """Unpack the kernel; its image is a package of its own, unlike in older ones."""
+    """Unpack the kernel; its image is a separate package, unlike in older ones."""
     for package in apt.depends(f"linux-image-{release}", r"linux-(?:binary|modules|base)-[^ ,|]+"):
         if package.endswith(release):
             file = apt.download(package, work)

@@ -161,7 +161,7 @@ class ReadRequests:
     """The destinations in RDMA Read Requests on the wire: peers learn them."""
 
     HEADER = b"\x00\x2e\x41\x41"
-    """Of an FPDU of 46 bytes: DDP untagged and last, RDMAP Read Request (RFC 5040, 4.1 and 4.4)."""
+    """Headers of an FPDU of 46 bytes: DDP untagged and last, RDMAP Read Request (RFC 5040, 4.4)."""
 
     def __init__(self) -> None:
         every = socket.htons(3)  # ETH_P_ALL

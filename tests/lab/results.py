@@ -40,7 +40,7 @@ class Outcome:
     release: str
     """The release, as the guest's uname reports it."""
     date: str
-    """Of the run: 2026-11-21."""
+    """Date of the run: 2026-11-21."""
     file: str = ""
     """The test's path from the root of the tree."""
 
@@ -72,7 +72,7 @@ def read(file: Path = FILE) -> list[Outcome]:
 
 
 def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
-    """Replace outcomes by newer ones, and drop those of tests that no longer exist."""
+    """Replace outcomes with newer ones, and drop those of tests that no longer exist."""
     with alone(file):
         known = {one.key: one for one in read(file) if not _went(one, there)}
         known.update({outcome.key: outcome for outcome in new})

@@ -65,12 +65,12 @@ class State:
     connections: int
     controllers: int
     resources: Mapping[str, int]
-    """Of the embedded device, except those that the target keeps."""
+    """Resources of the embedded device, except those that the target keeps."""
     descriptors: int
     sockets: tuple[str, ...]
     """States of the TCP sockets on its port, except those that belong to no process."""
     kept: Mapping[str, int] = field(compare=False)
-    """Of the embedded device, those of which the target keeps some for the hosts to come: shared
+    """Resources of the embedded device of which the target keeps some for later hosts: shared
     receive queues, one or more for each reactor, and their memory."""
     blocks: int = field(compare=False)
     """Python's allocated blocks of memory."""

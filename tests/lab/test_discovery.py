@@ -225,7 +225,7 @@ def test_connect_all(targets: Targets, guest: Guest) -> None:
 @pytest.mark.feature("discovery-nqn")
 @pytest.mark.usefixtures("disconnect")
 def test_unique_nqn(targets: Targets, guest: Guest) -> None:
-    """By the well-known NQN and by its own; the kernel uses the one in Identify."""
+    """Connect by the well-known NQN and by the unique one; the kernel uses the one in Identify."""
     for more in ([], ["-n", UNIQUE]):
         argv = ["nvme", "discover", *where(SECOND), *more, "-o", "json"]
         records = guest.run(argv, timeout=PATIENCE).json()["records"]

@@ -23,7 +23,7 @@ MODULES = "modprobe -a nfit nd_pmem dax_pmem device_dax"
 
 @dataclass(frozen=True)
 class Kind:
-    """How the NVDIMM is used."""
+    """The use of the NVDIMM."""
 
     mode: str
     """Mode of ndctl."""

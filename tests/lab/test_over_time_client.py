@@ -28,7 +28,7 @@ pytestmark = [
 PROGRAM = Path(__file__).with_name("verified_client.py")
 OPTIONS = "device=iwarp&kato=4&reconnect_delay=1&ctrl_loss_tmo=600&queues=2"
 TIMES = 3
-"""How often the link and the port fail."""
+"""Failures of the link and of the port."""
 
 
 class Client:

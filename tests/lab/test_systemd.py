@@ -238,7 +238,7 @@ def test_stop(guest: Guest, serving: None) -> None:
 
 @pytest.mark.feature("systemd")
 def test_instance(guest: Guest) -> None:
-    """A second target beside the first, with folders of its own."""
+    """A second target in addition to the first, with its own folders."""
     guest.write("/etc/nvmeof/other.toml", CONFIG.replace('"iwarp"', '"iwarp"\ntrsvcid = 4421'))
     guest.run("systemctl start nvmeof-target@other", timeout=240)
     argv = [

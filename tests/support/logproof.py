@@ -78,7 +78,7 @@ class LogProof:
             self.rack.writer_dies()
 
     def check(self, core: LogTasks) -> None:
-        """All that was acknowledged, or was read once, is there, in order and whole."""
+        """Check that all acknowledged or read records exist, in order and complete."""
         head = core.head
         there: dict[bytes, int] = {}
         lsn: int | None = head

@@ -37,7 +37,7 @@ class Outcome:
     peer: str
     """Linux 6.12, if its host was the peer."""
     date: str
-    """Of the run: 2026-11-21."""
+    """Date of the run: 2026-11-21."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def whole_files(config: pytest.Config, items: Iterable[pytest.Item]) -> frozense
 
 
 def merge(new: Iterable[Outcome], there: Collected, file: Path = FILE) -> None:
-    """Replace outcomes by newer ones, and drop those of tests that no longer exist."""
+    """Replace outcomes with newer ones, and drop those of tests that no longer exist."""
     with alone(file):
         before = read(file)
         known = {one.key: one for one in before if not there.lacks(one.test, one.file)}

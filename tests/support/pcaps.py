@@ -94,7 +94,7 @@ def recording(frames: Sequence[capture.Frame]) -> list[bytes]:
 
 @dataclass
 class Exchange:
-    """A connection that a test writes, message by message: right, unless it says otherwise."""
+    """A connection that a test writes, message by message; valid unless a test changes it."""
 
     crc: bool = False
     packets: list[bytes] = field(default_factory=list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A model of replicas with volatile caches, for proofs that what was acknowledged survives.
+"""A model of replicas with volatile caches, for proofs that acknowledged data survives.
 
 A write that reaches a replica is in its cache.  Persisting it moves its lines (of a processor's
 cache, or blocks of a device) to the media.  When the power fails, each line of the cache that was
@@ -26,7 +26,7 @@ class Media:
         self.line = line
         self.media = bytearray(size)
         self.view = bytearray(size)
-        """With the cache."""
+        """Contents, including the cache."""
         self.cache: defaultdict[int, list[bytes]] = defaultdict(list)
         """The versions of each line that was not persisted, in order."""
         self.writer = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How processes share the tests of a run (pytest-xdist).
+"""Distribution of a run's tests over processes (pytest-xdist).
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  The
 slow ones on one kernel form a group of their own, as do those of a guest with systemd, and those

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A target in a process of its own, and the command line on a terminal."""
+"""A target in a separate process, and the command line on a terminal."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_credential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_no_core_file() -> None:
-    """In a process of its own: it cannot be undone."""
+    """Run in a separate process, because the change cannot be undone."""
     script = (
         "import ctypes; from nvmf.auth.key import protect_process; "
         "libc = ctypes.CDLL(None); before = libc.prctl(3, 0, 0, 0, 0); "

@@ -57,7 +57,7 @@ def survives(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", FILES, ids=("pcap", "pcapng"))
 def test_cut_anywhere(data: bytes) -> None:
-    """What was before the cut is there, and the file is called damaged if it is."""
+    """Packets before the cut are read, and a damaged file is reported as such."""
     full = explain(data)
     for end in [*range(4, 300), *range(300, len(data), 97)]:
         found = explain(data[:end])

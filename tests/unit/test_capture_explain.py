@@ -29,7 +29,7 @@ def packets() -> list[bytes]:
 
 
 def test_the_kernels_exchange(packets: list[bytes]) -> None:
-    """Connections, handshakes, names and commands; nothing of it is called wrong."""
+    """Connections, handshakes, names and commands; none of it is reported as invalid."""
     found = explain(pcaps.pcapng(packets))
     assert found.violations == 0
     assert [(one.qid, one.cntlid) for one in found.dialogues] == [(0, 1), (0, 1), (1, 1)]
@@ -100,7 +100,7 @@ def test_segments_late_twice_and_apart(packets: list[bytes]) -> None:
 
 
 def test_missing_packets_are_said(packets: list[bytes]) -> None:
-    """Commands after a hole are found again, and nothing is called a violation for it."""
+    """Commands after a hole are found again, and the hole is not reported as a violation."""
     for hole in range(20, len(packets) - 40, 61):
         found = explain(pcaps.pcap(packets[:hole] + packets[hole + 3 :]))
         assert found.violations == 0, (hole, found.dialogues)
@@ -111,7 +111,7 @@ def test_missing_packets_are_said(packets: list[bytes]) -> None:
 
 
 def test_segments_without_data(packets: list[bytes]) -> None:
-    """What a full ring leaves, headers only: no violation, and what follows is found again."""
+    """A full ring keeps headers only: that is no violation, and later data is decoded."""
     packed = pcaps.pcap(packets)
     for every in (5, 17, 90):
         cut = pcaps.pcap(packets, without_data=range(3, len(packets), every))

@@ -53,7 +53,7 @@ def sent(recorder: Recorder, *streams: bytes) -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_a_process_that_sends_anything(data: bytes, after: bool) -> None:
-    """It is disconnected, and the file is whole."""
+    """Such a process is disconnected, and the file is complete."""
     out = io.BytesIO()
     recorder = Recorder(out, until_error=True)
     sent(recorder, SECTION + data if after else data)
@@ -63,7 +63,7 @@ def test_a_process_that_sends_anything(data: bytes, after: bool) -> None:
 
 
 def test_two_processes() -> None:
-    """Each has an interface of its own."""
+    """Each process has its own interface."""
     out = io.BytesIO()
     recorder = Recorder(out)
     packets = exchange(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmeof explain: each wrong exchange is called by what is wrong, with the section."""
+"""nvmeof explain: each invalid exchange is reported with its violation and the section."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ WRONG: dict[Callable[[Exchange], None], tuple[str, str]] = {
 
 @pytest.mark.parametrize("write", WRONG, ids=lambda one: one.__name__)
 def test_a_wrong_exchange(write: Callable[[Exchange], None]) -> None:
-    """The first sentence names what is wrong, and the section."""
+    """The first sentence names the violation and the section."""
     exchange = Exchange()
     write(exchange)
     assert violations(exchange)[0] == WRONG[write]

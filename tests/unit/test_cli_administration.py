@@ -99,7 +99,7 @@ def test_in_order(tmp_path: Path, columns: int) -> None:
 
 
 def test_an_interrupt_at_a_question() -> None:
-    """The message has a line of its own."""
+    """The message is on a separate line."""
     master, slave = pty.openpty()
     words = [*PROGRAM, "target", "namespace", "protect", NQN, "1", "permanent"]
     with subprocess.Popen(words, stdin=slave, stdout=slave, stderr=slave) as running:

@@ -53,7 +53,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
 
 def program(*args: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as a program of its own."""
+    """Run a command as a separate program."""
     return subprocess.run(
         [sys.executable, "-m", "nvmf.cli.main", *(str(arg) for arg in args)],
         capture_output=True,

@@ -59,7 +59,7 @@ async def test_read_and_write(where: str, run: Run, tmp_path: Path) -> None:
 
 
 async def test_count_and_size(where: str, run: Run, tmp_path: Path) -> None:
-    """nvme-cli requires -z beside -c: they are accepted if they agree."""
+    """nvme-cli requires -z in addition to -c: they are accepted if they agree."""
     file = tmp_path / "data"
     with_both = ("-s", 2, "--block-count=1", "--data-size", 1024, "-d", file)
     for command in ("read", "compare", "write"):
@@ -106,7 +106,7 @@ async def test_ranges(where: str, run: Run, words: tuple[str, ...]) -> None:
 
 
 async def test_an_address(where: str, run: Run, tmp_path: Path) -> None:
-    """With -a, -s is the port, and -n the NQN; -c is the count all the same."""
+    """With -a, -s is the port, and -n the NQN; -c is still the count."""
     port = where.removeprefix("nvme+rdma://127.0.0.1:").partition("/")[0]
     place = ("-a", "127.0.0.1", "-n", NQN, "--device", "iwarp")
     file = tmp_path / "data"
@@ -139,7 +139,7 @@ async def test_reservations(where: str, run: Run) -> None:
 
 
 async def test_logs_and_features(where: str, run: Run) -> None:
-    """-n is the NSID with a URL, in both notations, and -s of get-feature what is asked for."""
+    """-n is the NSID with a URL, in both notations, and -s of get-feature selects the value."""
     for command in ("smart-log", "get-log -i 2 -l 512 --rae"):
         for nsid in (1, "0xffffffff"):
             assert (await run(*command.split(), where, "-n", nsid))[0] == 0

@@ -30,7 +30,7 @@ def three() -> Iterator[list[str]]:
 
 
 def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
-    """The log is smaller than what is appended: it is truncated meanwhile."""
+    """The log is smaller than the appended data: it is truncated during the run."""
     words = ["--force", "--runtime", "300ms", "--iodepth", "1,8", "--target-pid", str(os.getpid())]
     with three() as urls:
         assert bench(*words, "--bs", "64,4k", "--rwmixread", "50", *urls, "-o", "json") == 0

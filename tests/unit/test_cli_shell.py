@@ -340,7 +340,7 @@ def test_terminal_exit(terminal: Terminal) -> None:
 
 
 def test_the_target_ends(terminal: Terminal, target: Served) -> None:
-    """Each command says so, and the shell goes on: the target may come back."""
+    """Each command reports it, and the shell continues: the target may return."""
     terminal.until("/> ")
     assert target.end() == 0
     terminal.type("ls\r")

@@ -78,7 +78,7 @@ def test_archive(disk: Namespace, tmp_path: Path) -> None:
 
 
 def test_random_writes(disk: Namespace) -> None:
-    """Of any length and offset, raw and buffered: the disk has the same content as a bytearray."""
+    """After writes of any length and offset, raw and buffered, the disk equals a bytearray."""
     chance = random.Random(5)
     with disk.open("r+b") as file:
         model = bytearray(file.read(100_000))

@@ -62,6 +62,6 @@ data.append(1)
 
 
 def test_a_registered_view_in_a_cycle_of_garbage() -> None:
-    """In a process of its own: Python 3.11 ended with a fault."""
+    """Run in a separate process: Python 3.11 ended with a fault."""
     done = subprocess.run([sys.executable, "-c", GARBAGE], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "held 4096 b'here'\n"), done.stderr

@@ -34,7 +34,7 @@ BUILTIN = {
 def modules() -> Iterator[str]:
     """Yield the name of each module except those that run a program when they are imported.
 
-    libnvmf-verbs.so is none, although its file has the ending of one.
+    libnvmf-verbs.so is not a module, although its file has the ending of one.
     """
     for found in pkgutil.walk_packages(nvmf.__path__, "nvmf."):
         name = found.name.rpartition(".")[2]

@@ -259,7 +259,7 @@ def test_two_of_one_name(network: list[str], tmp_path: Path) -> None:
 
 
 def test_no_network_to_announce_on(tmp_path: Path) -> None:
-    """A target without a network serves all the same, and announces when there is one."""
+    """A target without a network still serves, and announces itself when there is one."""
     wrapper = in_a_network('ip link set lo up && exec "$@"')
     served = Served(tmp_path, "[mdns]\nenabled = true\n" + config(RAM), wrapper=wrapper)
     served.wait_ready()

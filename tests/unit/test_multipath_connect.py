@@ -39,7 +39,7 @@ async def test_another_namespace() -> None:
 
 
 async def test_namespaces_change() -> None:
-    """One that is added or grows changes on every path; one that is replaced is a different one."""
+    """A new or grown namespace changes on every path; a replaced one is a different namespace."""
     async with two_ports(_other(1)) as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         first = subsystem.namespace(1)
         nsid = first.nsid

@@ -109,7 +109,7 @@ async def test_block_methods(method: str) -> None:
 
 
 async def test_a_method_whose_assumption_does_not_hold_is_refused() -> None:
-    """RAM is lost with power, and its target says so."""
+    """RAM is lost with power, and its target reports that."""
     assert all(assumptions(method) for method in METHODS)
     async with running() as target:
         with pytest.raises(MethodRefused, match="does not confirm that the range is on media"):

@@ -31,7 +31,7 @@ class Hosts:
         self._values = iter(range(1, 1 << 30))
 
     async def run(self) -> None:
-        """Be one of them."""
+        """Run one host."""
         while not self.ended:
             with suppress(*LOST):
                 async with connect(self.url, ctrl_loss_tmo=0) as controller:

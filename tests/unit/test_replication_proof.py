@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was acknowledged survives a power failure at any step; and the proof of it can fail.
+"""Acknowledged data survives a power failure at any step; the proof detects a broken core.
 
 NVMF_PROOF_SEEDS=N runs N seeds of each proof; a failing seed is replayed by its number alone.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs a core: operations that replicas begin without a task, and those that are given up."""
+"""The shell of a core: operations that begin without a task, and abandoned operations."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_replica_that_does_not_answer_is_lost() -> None:
 
 @pytest.mark.parametrize("kind", [Hanging, Quick])
 async def test_what_was_under_way_when_a_replica_is_opened_again(kind: type[Memory]) -> None:
-    """A write hangs, then the connection fails: the region is resynchronised all the same."""
+    """A write hangs, then the connection fails: the region is still resynchronised."""
     replicas = [kind(1 << 20) for _ in range(3)]
     hanging = replicas[1]
     async with Mirror(
@@ -200,5 +200,5 @@ async def test_resynchronisation_is_limited_while_the_mirror_is_used() -> None:
             await mirror.write(0, PAGE)
             await mirror.read(0, 4096)
         assert mirror.replicas[1].lagging > 1
-        async with asyncio.timeout(60):  # nobody uses it
+        async with asyncio.timeout(60):  # it is not used
             await mirror.clean()

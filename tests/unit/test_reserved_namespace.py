@@ -202,8 +202,8 @@ async def test_what_is_being_written_goes_along(tmp_path: Path) -> None:
                 one = a.namespace(1)
                 registering = asyncio.create_task(one.reservations.register(0xA, persist=True))
                 await slow.reached()
-                anew = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
-                await server.apply(server.config.model_copy(update={"subsystems": (anew,)}))
+                changed = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
+                await server.apply(server.config.model_copy(update={"subsystems": (changed,)}))
                 slow.go.set()
                 await asyncio.gather(registering, return_exceptions=True)
         async with hosts(where, 1) as (a,):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hostile packets and messages beside a connection of the embedded RoCEv2 device, which goes on."""
+"""Hostile packets and messages during a connection of the embedded RoCEv2 device, which goes on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.roce import (
 OPTIONS: dict[str, Any] = {"device": "roce", "queues": 1, "connect_timeout": 60.0}
 BTH = 12
 MAD = 20
-"""Where the datagram of a management packet begins, after BTH and DETH."""
+"""Offset of a management packet's datagram, after BTH and DETH."""
 KIND, LOCAL, REMOTE = MAD + 16, MAD + 24, MAD + 28
 RTU, MRA = 0x14, 0x11
 EXTENDED = (0x06, 0x0A, 0x0C, 0x0D, 0x0F, 0x10, 0x11, 0x17, MANAGEMENT)
@@ -66,7 +66,7 @@ def headers(packet: bytes) -> Iterator[bytes]:
 
 
 def answers(packet: bytes) -> Iterator[bytes]:
-    """Yield responses that nobody asked for: of requests to come, and of those long done."""
+    """Yield responses without a request: of requests to come, and of those long done."""
     for opcode in RESPONSES:
         for ahead in (-(1 << 22), -5000, 5000, 1 << 22):
             found = number(changed(packet[:BTH], 0, bytes([opcode])), 9, 3, ahead)
@@ -137,7 +137,7 @@ async def test_forged_messages_from_the_address_of_the_peer() -> None:
 
 
 async def test_a_stranger_who_knows_every_number() -> None:
-    """Packets of another address are nobody's, though their numbers are those of a connection."""
+    """Packets from a different address are dropped, even with the numbers of a connection."""
     seen: list[bytes] = []
 
     def watch(packet: bytes) -> list[bytes]:
@@ -156,7 +156,7 @@ async def test_a_stranger_who_knows_every_number() -> None:
 
 
 async def test_a_flood_of_requests() -> None:
-    """Answers are not larger than requests, the connection goes on, and another one is made."""
+    """Answers are not larger than requests, the connection goes on, and a second one is made."""
     seen: list[bytes] = []
 
     def watch(packet: bytes) -> list[bytes]:
@@ -227,7 +227,7 @@ async def test_messages_that_are_lost_or_come_again(make: Callable[[], Spoil]) -
 
 
 async def test_damaged_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message whose ICRC is wrong is not there, and is sent again."""
+    """A message with a wrong ICRC is dropped, and is sent again."""
     damaged = set[bytes]()
 
     def wrong(src: tuple[str, int], dst: tuple[str, int], packet: bytes) -> bytes:

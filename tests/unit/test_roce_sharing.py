@@ -160,7 +160,7 @@ async def test_nobody_listens_on_a_port_of_a_shared_address() -> None:
 
 
 async def test_all_start_at_once() -> None:
-    """Whoever is first founds; those that come meanwhile join."""
+    """The first process founds the group; the others join it."""
     address = own_address()
     async with contextlib.AsyncExitStack() as stack:
         others = [stack.enter_async_context(other(address)) for _ in range(4)]

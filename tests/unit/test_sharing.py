@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How processes share tests: one of them boots a kernel's guest."""
+"""Distribution of tests over processes: one of them boots a kernel's guest."""
 
 from __future__ import annotations
 

@@ -357,7 +357,7 @@ def test_a_damaged_run_continues_from_the_results_of_fio(results: Path, tmp_path
 
 
 def test_methods_of_persistence_are_systems(tmp_path: Path) -> None:
-    """Those by remote memory, too: the target of the lab exports its namespace."""
+    """Methods of remote memory work too: the target of the lab exports its namespace."""
     systems = [
         f'[[system]]\nname = "{method}"\nkind = "target"\nsize = "4MiB"\n'
         f'options = {{ method = "{method}", ignore_assumptions = 1 }}\n'

@@ -211,8 +211,8 @@ async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) 
         async with connect(where, **OPTIONS, ctrl_loss_tmo=0) as a:
             marking = asyncio.create_task(a.namespace(1).write_uncorrectable(8, 4))
             await slow.reached()
-            anew = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
-            await server.apply(server.config.model_copy(update={"subsystems": (anew,)}))
+            changed = server.config.subsystems[0].model_copy(update={"serial": "NEW"})
+            await server.apply(server.config.model_copy(update={"subsystems": (changed,)}))
             slow.go.set()
             await asyncio.gather(marking, return_exceptions=True)
         async with connect(where, **OPTIONS) as a:

@@ -43,7 +43,7 @@ class BdevConfig(Model):
     name: BdevName
     """Its name; nvmf_subsystem_add_ns makes the bdev with this name a namespace."""
     store: Literal["ram", "file", "null"]
-    """Where its data is: memory (which is allocated for a namespace), a file or block device, or
+    """Storage of its data: memory (which is allocated for a namespace), a file or block device, or
     nowhere."""
     size: Size | None = None
     """Bytes; required for ram and null; limits how much of a file is used."""
@@ -78,7 +78,7 @@ class NamespaceConfig(Model):
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
     """Namespace identifier; default: the lowest free one."""
     store: Literal["ram", "file", "pmem", "null", "python"]
-    """Where its data is: memory, a file or block device, persistent memory, nowhere, or a store
+    """Storage of its data: memory, a file or block device, persistent memory, nowhere, or a store
     written in Python."""
     size: Size | None = None
     """Bytes; required for ram and null; limits how much of a file or Python store is used."""

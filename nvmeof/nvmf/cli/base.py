@@ -22,7 +22,7 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 """As a shell reports the end by SIGINT and SIGTERM."""
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
-"""Of commands that compare, as for cmp(1)."""
+"""Exit statuses of commands that compare, as of cmp(1)."""
 VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100

@@ -147,7 +147,7 @@ def _from_zero(text: str) -> int:
 
 
 def check_size(size: int | None, blocks: int, block_size: int) -> None:
-    """Raise UsageError unless -z, which nvme-cli requires beside -c, is the size of the blocks."""
+    """Raise UsageError if -z, which nvme-cli requires besides -c, is not the size of the blocks."""
     if size not in (None, blocks * block_size):
         raise UsageError(
             f"--data-size {size} is not the size of {counted(blocks, 'block')} of {block_size} "

@@ -91,7 +91,7 @@ class Result:
     write_iops: float
     bins: Bins
     cpu_seconds: float
-    """Of fio's jobs."""
+    """Processor time of fio's jobs."""
     context_switches: int
 
 

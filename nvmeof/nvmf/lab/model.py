@@ -102,7 +102,7 @@ class TargetSystem(BaseSystem):
     """kind = "target": a target of ours, served for the run."""
 
     kind: Literal["target"]
-    """What it is."""
+    """Kind of the system."""
     config: FilePath | None = None
     """Configuration of a target; its first port and its first subsystem are used."""
     store: Literal["ram", "file", "pmem", "null"] | None = None
@@ -160,7 +160,7 @@ class RemoteSystem(BaseSystem):
     """kind = "remote": a target that runs elsewhere, or that setup starts; used with our engine."""
 
     kind: Literal["remote"]
-    """What it is."""
+    """Kind of the system."""
     url: str
     """nvme+rdma://HOST:PORT/NQN"""
     nsid: StrictInt = Field(1, ge=1, le=0xFFFFFFFE)
@@ -187,7 +187,7 @@ class FileSystem(BaseSystem):
     """kind = "file": a local file or block device, also one that setup connects or mounts."""
 
     kind: Literal["file"]
-    """What it is."""
+    """Kind of the system."""
     path: FilePath
     """The file or block device."""
     size: Size | None = None
@@ -210,7 +210,7 @@ class NullSystem(BaseSystem):
     """kind = "null": fio's null engine, which shows the limit of fio on this machine."""
 
     kind: Literal["null"]
-    """What it is."""
+    """Kind of the system."""
     size: Size = 1 << 30
     """Bytes that fio addresses."""
 

@@ -120,7 +120,7 @@ class Mark:
 
     round: int
     begin: float
-    """Where in the round, 0 to 1."""
+    """Position in the round, 0 to 1."""
     end: float
     said: str
 

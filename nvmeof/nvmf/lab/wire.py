@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the directions of a relay's connections share: active faults, order, and delays."""
+"""State shared by the directions of a relay's connections: active faults, order, delays."""
 
 from __future__ import annotations
 

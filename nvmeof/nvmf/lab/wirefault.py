@@ -105,7 +105,7 @@ class WireFault(Model):
 
 @dataclass
 class Fate:
-    """What happens to one frame."""
+    """The treatment of one frame."""
 
     copies: list[bytes]
     """The frames to send in its place."""

@@ -195,7 +195,7 @@ class Fault(TypedDict):
     matched: int
     """Commands that met its conditions; connections, if the path is lost."""
     hits: int
-    """Those of them that it affected."""
+    """The commands or connections that it affected."""
     ended: str | None
     """Why it has ended; null while it is active."""
 

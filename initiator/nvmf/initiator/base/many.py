@@ -43,7 +43,7 @@ class Places:
         if not 0 < blocks <= most:
             raise ValueError(f"one command moves 1 to {most} blocks here, not {blocks}")
         self.bytes = blocks * namespace.block_size
-        """Blocks of each command."""
+        """Bytes of each command."""
         if length != self.count * self.bytes:
             raise ValueError(
                 f"{self.count} commands of {blocks} blocks of {namespace.block_size} bytes move "

@@ -72,7 +72,7 @@ class Controller:
 
     @property
     def where(self) -> TransportId:
-        """Its address and NQN."""
+        """Address and NQN of the controller."""
         return self.session.place.where
 
     @property

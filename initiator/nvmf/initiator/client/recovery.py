@@ -81,7 +81,7 @@ class KeepCommands:
         """Let the command be sent again."""
 
     def hold(self, why: str) -> None:
-        """Let the command wait."""
+        """Let the command wait for the reconnection."""
 
     async def reconnect(self, attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
         """Reconnect with Linux's timers."""

@@ -96,7 +96,7 @@ class Session:
 
     @property
     def is_discovery(self) -> bool:
-        """Whether it is a discovery controller, which has no I/O queues."""
+        """Whether the controller is a discovery controller, which has no I/O queues."""
         return self.identify.cntrltype == 2 or self.place.where.is_discovery
 
     @cached_property

@@ -34,7 +34,7 @@ class Service:
     name: str
     """The name of the instance, for display."""
     transport: str
-    """rdma or tcp."""
+    """The transport: rdma or tcp."""
     traddr: str
     trsvcid: str
     nqn: str
@@ -80,7 +80,7 @@ class _Browser:
 
     @property
     def services(self) -> list[Service]:
-        """All, in order."""
+        """Return all found services, in order."""
         return sorted(service for found in self._found.values() for service in found)
 
     def changed(

@@ -57,7 +57,7 @@ class _Json:
         return f"{self.path}:{self._lines.get(at, 1)}"
 
     def wrong(self, at: _At, sentence: str) -> None:
-        """Add a fault."""
+        """Add a fault to the list."""
         self.problems.append(f"{self.where(at)}: {sentence}")
 
     def items(self, owner: _Object, key: str, at: _At) -> list[object]:

@@ -65,7 +65,7 @@ class KernelController:
         system: System,
     ) -> None:
         self.where = where
-        """Its address and NQN."""
+        """Address and NQN of the controller."""
         self.options = options
         """The options of the connection."""
         self.name = info.name

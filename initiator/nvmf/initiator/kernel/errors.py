@@ -12,7 +12,7 @@ class KernelError(Error, ConnectionError):
     """The kernel could not connect; str() is a sentence that says what to try."""
 
     reason: str
-    """The sentence."""
+    """The text of the exception: a sentence."""
     errno: int | None
     """errno of the system call, or None."""
     status: int | None

@@ -26,7 +26,7 @@ class KernelLog:
         self._file: int | None = None
 
     def mark(self) -> None:
-        """Begin here; best effort."""
+        """Set the start of since() to the end of the log, if it can be read."""
         self.close()
         with contextlib.suppress(OSError):
             self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -55,7 +55,7 @@ class KernelLog:
                 return None
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log; since() then returns nothing."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

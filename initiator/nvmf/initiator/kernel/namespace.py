@@ -85,7 +85,7 @@ class KernelNamespace(OneByOne):
 
     @property
     def path(self) -> str:
-        """Bytes of the block device."""
+        """Path of the block device."""
         return self.block.path
 
     @property

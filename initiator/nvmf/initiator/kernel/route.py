@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which network device leads to an address, and whether it is an RDMA device too."""
+"""The network device on the route to an address, and whether it has an RDMA device."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Waiter:
             self._events.events()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening for events of devices."""
         if self._events:
             self._events.close()
 

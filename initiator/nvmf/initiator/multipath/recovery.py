@@ -66,7 +66,7 @@ class PathRecovery:
             log.warning("%s at %s: %s", where.subnqn, where.endpoint, error)
 
     async def namespaces_read(self, session: Session) -> None:
-        """Read the ANA states."""
+        """Read the ANA states of the path."""
         await self.ana.load(session)
 
     async def read_about(self, session: Session, event: AsyncEvent) -> bool:

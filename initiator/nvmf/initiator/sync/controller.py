@@ -51,7 +51,7 @@ class Controller:
 
     @property
     def where(self) -> TransportId:
-        """Its address and NQN."""
+        """Address and NQN of the controller."""
         return self._controller.where
 
     @property

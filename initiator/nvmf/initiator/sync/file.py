@@ -67,7 +67,7 @@ class NamespaceFile(io.RawIOBase):
         return self.mode != "rb"
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True: the file can seek."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device, its context and what can be asked about them.  Any thread. */
+/* The device, its context and their attributes.  Any thread. */
 #include "libverbs.h"
 
 #include <pthread.h>

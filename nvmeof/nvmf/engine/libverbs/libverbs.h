@@ -51,7 +51,7 @@ void wr_batch_free(struct wr_batch *batch);
 
 /* ---- ids.c ---- */
 
-/* What an id has in addition to that of the device. */
+/* Fields of an id in addition to those of the device's id. */
 struct id_extra {
 	bool sync;			/* its calls wait for their event, on a channel of its own */
 	bool own_send_cq, own_recv_cq;	/* made by rdma_create_qp */

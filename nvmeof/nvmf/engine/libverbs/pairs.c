@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: created, with or without an id; changed and asked.  Any thread. */
+/* Queue pairs: created, with or without an id; modified and queried.  Any thread. */
 #include "libverbs.h"
 
 #include <string.h>

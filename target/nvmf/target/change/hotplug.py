@@ -69,7 +69,7 @@ class Surroundings:
 
     monitor: Callable[[], Monitor | None] = _monitor
     rdma_devices: Callable[[], frozenset[str]] = rdma_devices
-    """Returns their names."""
+    """Returns the names of the devices."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class Watcher:
             asyncio.get_running_loop().add_reader(monitor.fileno(), self._readable)
 
     def wake(self) -> None:
-        """Check now."""
+        """Check the devices now."""
         self._wake.set()
 
     def _readable(self) -> None:

@@ -85,7 +85,7 @@ class Dispatcher:
         self._nudge(connection)
 
     def _nudge(self, connection: Connection) -> None:
-        """Make the device look for a Connect that it has missed, until it needs no more of this."""
+        """Make the device look for a missed Connect, until this is no longer necessary."""
         if connection.queue.controller is None and (pause := connection.qpair.nudge()):
             self.loop.call_later(pause, self._nudge, connection)
 
@@ -186,7 +186,7 @@ class Dispatcher:
             self.core.tidy(controller.subsystem)
 
     def drop(self, connection: Connection) -> None:
-        """Abort outstanding and waiting commands, without reporting this to anybody."""
+        """Abort outstanding and waiting commands, without a report to the host."""
         for command in (*connection.outstanding, *connection.waiting):
             complete(command, Completion(status=Status.ABORTED_SQ_DELETION | DNR))
         connection.outstanding.clear()

@@ -21,7 +21,7 @@ from nvmf.target.io.stores import ServerError
 log = logging.getLogger("nvmf.target")
 
 _PROVIDERS = {"iwarp": RdmaProvider.IWARP, "roce": RdmaProvider.ROCEV2}
-"""Of the embedded devices."""
+"""RDMA provider types of the embedded devices."""
 
 _EVENTS_AT_ONCE = 64
 """Maximum events taken from one channel before others have their turn."""

@@ -84,7 +84,7 @@ class QueueSample:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Everything."""
+    """The counters of the whole target."""
 
     seconds: float
     """Time of a monotonic clock."""

@@ -34,7 +34,7 @@ class Plan(Generic[T]):
     enter: Callable[[], None]
     """Puts the state into effect."""
     files: NamespaceFiles[T] | None = None
-    """Where to store the state first; None if it need not be stored."""
+    """The files in which the state is stored first; None if it need not be stored."""
     content: bytes | None = None
     """New content of the file; None to remove the file."""
 

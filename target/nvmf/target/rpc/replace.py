@@ -25,8 +25,8 @@ class SetConfig(Params):
     config: dict[str, JsonValue]
     """As in the result of target_get_config."""
     revision: int | None = None
-    """Of the configuration that this one was made from, as in target_get_config: the request is
-    refused if the target has a different one meanwhile."""
+    """Revision of the configuration that this one was made from, as in target_get_config: the
+    request is refused if the target has a newer one."""
 
 
 @method("target_set_config", SetConfig, "set_config", changes=True)

@@ -115,7 +115,7 @@ class Tree:
         return found
 
     def summary(self, path: Path) -> str:
-        """Return what ls shows beside the name of a place."""
+        """Return the text that ls shows after the name of a place."""
         match kind(path):
             case "port":
                 port = self._port(path[1])

@@ -140,7 +140,7 @@ static void put_packet(uint64_t when, bool sent, const uint8_t *headers, uint32_
 	packets++;
 }
 
-/* How many packets were recorded, and how many dropped. */
+/* Write the numbers of recorded and of dropped packets. */
 static void put_statistics(uint64_t dropped)
 {
 	struct timespec now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who this host is: its NQN and its identifier, by the rules of nvmf/initiator/base/identity.py, so that every
- * program of a machine is the same host to a target.
+ * The identity of this host: its NQN and its identifier, by the rules of nvmf/initiator/base/identity.py, so that
+ * every program of a machine is the same host to a target.
  *
  * A host has one NQN and one host ID.  Its associations, such as those of several jobs, are distinguished by their
  * controller IDs, which the target allocates: a host ID per job would make each job a host of its own, with its own

@@ -49,7 +49,7 @@ static enum iw_verdict check_write(struct iw_stream *s, const uint8_t *hdr, uint
 	return a == IW_OK ? IW_GO_ON : bad(out, tagged_codes[a], hdr, "a WRITE to STag", rx->stag);
 }
 
-/* It must answer the oldest READ, and continue where that stopped: 0, or the TERMINATE code. */
+/* Check that a response continues the oldest READ: return 0, or the TERMINATE code. */
 static uint16_t answer_error(const struct iw_stream *s, const uint8_t *hdr, uint32_t payload, bool last)
 {
 	const struct iw_swr *wr = iw_sq(s, s->read_next);

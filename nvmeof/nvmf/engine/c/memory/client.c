@@ -191,7 +191,7 @@ static bool end_operation(struct memory_client *c, unsigned slot, enum memory_st
 	return true;
 }
 
-/* Whether it ended an operation. */
+/* Handle a received message; return whether it ended an operation. */
 static bool received(struct memory_client *c, unsigned slot, uint32_t length, struct memory_done *done)
 {
 	const uint8_t *message = memory_end_received(&c->end, slot);

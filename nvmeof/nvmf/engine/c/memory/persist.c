@@ -14,7 +14,7 @@ uint16_t memory_persist(struct store *store, uint64_t offset, uint64_t length)
 {
 	if (store->fd < 0)	/* RAM */
 		return 0;
-	/* Of memory that is stable, the caches are between the bytes and the persistence domain. */
+	/* if the memory is stable, only the processor's caches are outside the persistence domain */
 	if (store->memory_is_stable)
 		lines_write_back(store->map + offset, length);
 	return store_memory_flush(store);

@@ -9,7 +9,7 @@
 /* Any thread; blocks if the store must sync a file.  An NVMe status. */
 uint16_t memory_persist(struct store *store, uint64_t offset, uint64_t length);
 
-/* How much of a range to make persistent at once, so that it takes no longer than tens of microseconds. */
+/* Return the part of a range to make persistent at once: one that takes at most tens of microseconds. */
 uint64_t memory_persist_piece(const struct store *store, uint64_t length);
 
 #endif

@@ -294,7 +294,7 @@ static void handle_words(struct memory_server *s, uint64_t now)
 	}
 }
 
-/* It was idle for long enough: it sleeps, unless something arrives as its queue is armed. */
+/* Put an idle connection to sleep, unless something arrives while its queue is armed. */
 static void sleep_conn(struct memory_conn *c, uint64_t now)
 {
 	ibv_req_notify_cq(c->end.cq, 0);

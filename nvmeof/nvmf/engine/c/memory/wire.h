@@ -27,7 +27,7 @@ enum memory_type {
 	MEMORY_AUTH = 7,
 };
 
-/* What OPENED tells of the target's platform. */
+/* Properties of the target's platform, as reported in OPENED. */
 enum memory_platform {
 	MEMORY_MEDIA = 1,	/* bytes that are persistent survive a power failure */
 	MEMORY_PLACED = 2,	/* a WRITE is persistent before a READ behind it is answered */

@@ -12,7 +12,7 @@ enum {
 	INIT_NEEDS = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 };
 
-/* It ended by itself, or waits for an acknowledgement. */
+/* The queue pair has ended by itself, or waits for an acknowledgement. */
 static void bare_called(struct iw_caller *caller)
 {
 	struct ro_qp *qp = container_of(caller, struct ro_qp, caller);

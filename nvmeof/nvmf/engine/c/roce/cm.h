@@ -51,8 +51,8 @@ struct ro_id {
 	uint32_t mtu;
 	uint32_t patience_ms;
 
-	uint8_t mad[RO_MAD];		/* sent again until it is answered */
-	struct list_link timed;		/* of those that do so */
+	uint8_t mad[RO_MAD];		/* repeated until there is a response */
+	struct list_link timed;		/* of the ids with such a message */
 	uint64_t send_at, give_up_at, interval;
 };
 
@@ -72,7 +72,7 @@ void ro_id_left_request(struct ro_id *id);
 /* Send the id's message, and, if again, repeat it until ro_id_quiet(); give up after a while. */
 void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again);
 void ro_id_quiet(struct ro_id *id);
-/* Its queue pair ends, and the peer is told so. */
+/* End the queue pair of an id, and notify the peer. */
 void ro_id_end(struct ro_id *id, const char *why, bool tell);
 int ro_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps);
 int ro_destroy_id(struct rdma_cm_id *id);
@@ -99,12 +99,12 @@ void ro_id_requests(struct ro_id *id);
 void ro_id_receives(struct ro_id *id);
 void ro_id_listens(struct ro_id *id);
 void ro_id_forget(struct ro_id *id);
-/* The id that a message is about; one that asked has no communication id of the peer's yet. */
+/* The id to which a message belongs; an id that sent a REQ does not know the peer's communication id yet. */
 struct ro_id *ro_id_find(const struct ro_port *port, const union ro_addr *from, const struct ro_cm_fields *f);
 /* The id of the request that a peer's queue pair made, unless it has ended. */
 struct ro_id *ro_id_of_request(const struct ro_port *port, const union ro_addr *from, uint32_t qpn);
 struct ro_id *ro_id_listener(const struct ro_port *port, uint64_t service);
-/* Whether an address has a connection with this port, so has shown that it receives. */
+/* Whether an address has a connection with this port, which proves that it receives. */
 bool ro_addr_receives(const struct ro_port *port, const union ro_addr *peer);
 
 /* cm_addr.c */

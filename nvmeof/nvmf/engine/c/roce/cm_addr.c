@@ -32,7 +32,7 @@ static void addr_use_device(struct ro_id *id)
 	id->id.port_num = 1;
 }
 
-/* Whether somebody listens on, or is bound to, an overlapping address and this port (in network order). */
+/* Whether an id listens on, or is bound to, an overlapping address and this port (in network order). */
 static bool addr_taken(const struct ro_id *id, const union ro_addr *addr, uint16_t port)
 {
 	for (struct list_link *link = ro_ids.head; link; link = link->next) {
@@ -88,7 +88,7 @@ int ro_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	return rc;
 }
 
-/* Which address would we speak from?  The routing table knows: ask it with a socket that sends nothing. */
+/* Return the source address for a destination, from the routing table: a socket is connected, and sends nothing. */
 static int addr_source(const union ro_addr *dst, union ro_addr *src)
 {
 	int fd = socket(dst->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), e = 0;
@@ -194,7 +194,7 @@ static void listen_nowhere(struct ro_id *id)
 	errno = e;
 }
 
-/* A port of each address of this machine, but for those of IPv6 that need an interface's name. */
+/* A port of each address of this machine, except those of IPv6 that require the name of an interface. */
 static int listen_everywhere(struct ro_id *id, bool six)
 {
 	struct ifaddrs *all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The peers' messages.  A message is about an id if it has both communication ids, which are random, and comes from the
- * peer's address to the id's own: a stranger neither ends nor takes over a connection.  On the helper, under iw_cm_lock.
+ * peer's address to the id's own: a third party can neither end nor take over a connection.  On the helper, under iw_cm_lock.
  */
 #include "cm.h"
 #include "stats.h"
@@ -9,7 +9,7 @@
 
 #define MRA_NS 4000000000ull
 
-enum { MESSAGES = 64 };		/* at a go: a flood keeps neither the timers nor the lock from the others */
+enum { MESSAGES = 64 };		/* at once: a flood must delay neither timers nor other users of the lock */
 
 static void answer(struct ro_port *port, const union ro_addr *to, struct ro_cm_fields *f)
 {
@@ -197,7 +197,7 @@ static void disconnected(struct ro_port *port, const struct ro_cm_message *m, co
 		id->state = RO_ID_ENDED;
 		ro_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 	}
-	answer(port, &m->from, &drep);	/* one that is over is over also for who asks again */
+	answer(port, &m->from, &drep);	/* a connection that has ended stays ended for a repeated message */
 }
 
 static void received(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)

@@ -3,7 +3,7 @@
 #include "cm_wire.h"
 
 enum {
-	HEADER = 24,			/* of the datagram; all offsets below are behind it */
+	HEADER = 24,			/* header of the datagram; all offsets below are relative to its end */
 	MAD_CLASS = 7, MAD_CLASS_VERSION = 2, MAD_SEND = 3,
 	REQ_SERVICE = 8, REQ_GUID = 16, REQ_QPN = 32, REQ_RESOURCES = 35, REQ_DEPTH = 39, REQ_TIMEOUTS = 43,
 	REQ_PSN = 44, REQ_RETRY = 47, REQ_PKEY = 48, REQ_MTU = 50, REQ_CM_RETRIES = 51, REQ_LIDS = 52,

@@ -28,7 +28,7 @@ enum {
 	RO_REP_DATA = 196, RO_REJ_DATA = 148,
 };
 
-/* What a message says; which fields depends on its kind. */
+/* The fields of a message; its kind determines which are used. */
 struct ro_cm_fields {
 	uint16_t kind;			/* enum ro_cm_kind */
 	uint32_t local_comm, remote_comm;	/* of its sender */
@@ -36,20 +36,20 @@ struct ro_cm_fields {
 	uint32_t psn;			/* with which the receiver's packets shall begin */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, transport;
-	uint32_t mtu;			/* 0: of no value that there is */
+	uint32_t mtu;			/* 0: the value is undefined */
 	uint64_t service_id;
 	union ro_addr src, dst;		/* REQ: of the CMA header, with the source's port */
-	bool has_cma;			/* which is as it should be */
+	bool has_cma;			/* which is valid */
 	uint16_t reason;		/* REJ */
-	uint8_t about;			/* REJ, MRA: 0 a REQ, 1 a REP, 2 another */
-	const uint8_t *data;		/* private, the consumer's alone */
+	uint8_t about;			/* REJ, MRA: 0 a REQ, 1 a REP, 2 a different message */
+	const uint8_t *data;		/* private data of the consumer */
 	uint32_t data_len;
 };
 
-/* Read a message; false if it is none of the communication manager's, or of a kind that is not used. */
+/* Read a message; false if it is not of the communication manager, or of a kind that is not used. */
 bool ro_cm_get(const uint8_t mad[RO_MAD], struct ro_cm_fields *f);
 void ro_cm_put(uint8_t mad[RO_MAD], const struct ro_cm_fields *f);
-/* Have a REQ that was written ask for another MTU, under another communication id. */
+/* Change the MTU and the communication id of a REQ that was written. */
 void ro_cm_ask_again(uint8_t mad[RO_MAD], uint32_t local_comm, uint32_t mtu);
 
 enum { RO_SERVICE_TCP = 0x0106 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes back to the requester: acknowledgements, negative ones, and responses, which have the data of READs and
- * atomic operations.  They come in the order of their PSNs, so that one for a later request than is expected says that
- * an earlier one was lost.
+ * Packets that the requester receives: acknowledgements, negative acknowledgements, and responses with the data of
+ * READs and atomic operations.  They arrive in the order of their PSNs; a packet for a later request than the expected
+ * one shows that an earlier packet was lost.
  */
 #include "qp.h"
 #include "util/clock.h"
@@ -45,7 +45,7 @@ static struct ro_swr *oldest(struct ro_qp *qp, uint32_t *index)
 	return NULL;
 }
 
-/* All before psn arrived.  False if the data of a READ among it did not. */
+/* Acknowledge all packets before psn; false if the data of a READ among them is missing. */
 static bool acknowledged(struct ro_qp *qp, uint32_t psn)
 {
 	struct ro_swr *w;
@@ -195,7 +195,7 @@ static void atomic_data(struct ro_qp *qp, const struct ro_packet *p)
 
 void ro_complete(struct ro_qp *qp, const struct ro_packet *p)
 {
-	/* nothing is answered that was not sent; what was answered already is ignored */
+	/* a response to a packet that was not sent is invalid; a repeated response is ignored */
 	if (ro_psn_diff(p->bth.psn, qp->req.high_psn) >= 0 || ro_psn_diff(p->bth.psn, qp->req.una) < 0)
 		return;
 	if (p->op->kind == RO_READ_RESPONSE)

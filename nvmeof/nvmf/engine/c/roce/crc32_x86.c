@@ -94,7 +94,7 @@ VERY_WIDE static void folded_very_wide(uint32_t crc, const uint8_t *p, size_t le
 	_mm_storeu_si128((__m128i *)(void *)left, x);
 }
 
-/* The product of two reflected numbers is one bit short of 128, hence the 33. */
+/* The product of two reflected numbers is one bit short of 128, therefore 33. */
 static void fold_constants(uint64_t k[2], unsigned int bits)
 {
 	k[0] = xpow(bits + 64 - 33);

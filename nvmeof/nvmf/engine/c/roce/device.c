@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device and its context: one of each, static, for the whole process; what it says about itself.  Any thread. */
+/* The device and its context: one of each, static, for the whole process; its attributes.  Any thread. */
 #include "device.h"
 #include "qp.h"
 

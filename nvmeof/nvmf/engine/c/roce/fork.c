@@ -31,7 +31,7 @@ static void fork_child(void)
 		if (id->state != RO_ID_IDLE)
 			id->state = RO_ID_ENDED;
 	}
-	while (ro_ports.head) {		/* a new one is made for who asks */
+	while (ro_ports.head) {		/* a new one is created on demand */
 		struct ro_port *port = container_of(ro_ports.head, struct ro_port, link);
 
 		list_remove(&port->link);

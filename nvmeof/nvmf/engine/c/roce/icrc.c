@@ -18,7 +18,7 @@ enum {
 };
 
 static uint32_t table[8][256];
-static uint32_t back[SHIFTS][32];	/* what each bit of a register was 2^k zero bytes before */
+static uint32_t back[SHIFTS][32];	/* the value of each bit of a register before 2^k zero bytes */
 static crc32_fold *crc32_wide;
 static uint32_t seed;			/* after the 8 bytes of ones in place of an InfiniBand header */
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: sockets made, received from, sent on.  Owns the list of ports.  Control threads and the helper under
- * iw_cm_lock; receiving on whoever polls, sending on whoever posts or polls.
+ * Ports: creating, receiving from and sending on their sockets.  Owns the list of ports.  Control threads and the
+ * helper under iw_cm_lock; receiving on the thread that polls, sending on the thread that posts or polls.
  */
 #include "port.h"
 #include "util/fifo.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-	SOCKET_BUFFER = 8 << 20,	/* asked for; the system's limit applies */
+	SOCKET_BUFFER = 8 << 20,	/* requested; the system's limit applies */
 	QKEY = 0x80010000u,
 	UD_PACKET = RO_BTH + RO_DETH + RO_MAD + RO_ICRC,
 	LOOPBACK_TRIES = 16,
@@ -225,7 +225,7 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m)
 	return found;
 }
 
-/* Whether a packet is for another process: GRO joins those of a peer, whichever process they are for. */
+/* Whether a packet is for a different process: GRO joins the packets of a peer, regardless of their process. */
 static bool port_strayed(const struct ro_port *port, const uint8_t *buf)
 {
 	const uint32_t qpn = ro_get24(buf + 5);
@@ -262,7 +262,7 @@ static void port_packet(struct ro_port *port, const struct ro_flow *flow, const 
 	}
 }
 
-/* What the kernel tells of a datagram: the size of the packets that GRO joined, and whether they are marked. */
+/* Read the control messages of a datagram: the size of the packets that GRO joined, and whether they are marked. */
 static uint32_t port_told(struct msghdr *h, uint32_t len, bool *congested)
 {
 	uint32_t segment = len;
@@ -374,7 +374,7 @@ bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		h.msg_control = control;
 		h.msg_controllen = sizeof(control);
 	}
-	/* before it is sent: what answers it is recorded by another thread; not sent, it is as good as lost */
+	/* before it is sent: its response is recorded by a different thread; not sent: it is treated as lost */
 	if (capture_on())
 		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
 	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c), and who receives from them when
- * (port_watch.c).  All queue pairs of an address share its socket: whoever polls a completion queue receives for all of
- * them, and the helper does where nobody polls.  A port does not know what a queue pair is: packets are given to the
- * calls that it was made with.
+ * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c), and the choice of the thread that
+ * receives from them (port_watch.c).  All queue pairs of an address share its socket: a thread that polls a completion
+ * queue receives for all of them, and the helper does if no thread polls.  A port has no knowledge of queue pairs: it
+ * passes packets to the functions that it was created with.
  *
  * Of the completion queues that are armed, only one, the watcher, has the socket in its epoll.  If all of them had it,
  * each packet would wake every thread that sleeps, and the kernel limits the number of nested epolls of one socket (to
@@ -44,15 +44,15 @@ struct ro_cm_message {
 
 struct ro_port;
 
-/* Whom a port gives its packets to.  Within a section, port->lock held. */
+/* The functions to which a port passes its packets.  Within a section, port->lock held. */
 struct ro_port_calls {
-	/* A packet with a right ICRC, of RC. */
+	/* A packet of RC with a valid ICRC. */
 	void (*packet)(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
 	/* A CNP for this queue pair. */
 	void (*congested)(struct ro_port *port, uint32_t qpn, const union ro_addr *from);
-	/* All that came has been given: send what became due, but acknowledgements may wait if port->holding. */
+	/* All received packets were passed on: send what is due, but acknowledgements may wait if port->holding. */
 	void (*flush)(struct ro_port *port);
-	/* On the helper, under iw_cm_lock, without port->lock: CM messages are there (ro_port_cm_take). */
+	/* On the helper, under iw_cm_lock, without port->lock: CM messages have arrived (ro_port_cm_take). */
 	void (*cm)(struct ro_port *port);
 };
 
@@ -119,9 +119,9 @@ bool ro_addr_set(union ro_addr *a, const struct sockaddr *sa);
 
 /* ---- port.c ---- */
 
-/* A socket with the address; -1 with errno.  grouped: beside others of the group of SO_REUSEPORT. */
+/* A socket with the address; -1 with errno.  grouped: as a member of the group of SO_REUSEPORT. */
 int ro_port_socket(const union ro_addr *addr, bool grouped);
-/* The port of a local address, made if it is not there; NULL with errno.  Under iw_cm_lock, as all but sending. */
+/* Return the port of a local address, created if necessary; NULL with errno.  Under iw_cm_lock, as all but sending. */
 struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_calls *calls);
 /* A port whose address no other process has, of the loopback network. */
 struct ro_port *ro_port_loopback(const struct ro_port_calls *calls);
@@ -129,8 +129,8 @@ void ro_port_put(struct ro_port *port);
 int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
 void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
 /*
- * Receive and send what can be; the datagrams that came.  hold: acknowledgements may wait for the next visit, since it
- * follows at once, or ro_port_release() does.
+ * Receive and send as much as possible; return the number of received datagrams.  hold: acknowledgements may wait for
+ * the next visit, since it follows at once, or ro_port_release() does.
  */
 struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 /* Send the acknowledgements that wait for the next visit. */
@@ -146,7 +146,7 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
 
 /* ---- port_mtu.c ---- */
 
-/* The largest payload that fits the MTU of the interface that has an address. */
+/* Return the largest payload that fits the MTU of the interface with an address. */
 uint32_t ro_interface_mtu(int fd, const union ro_addr *addr);
 /*
  * The largest payload that fits the way from a port to an address, as far as the kernel knows: routes have an MTU, and

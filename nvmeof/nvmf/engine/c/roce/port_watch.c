@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who receives from a port.
+ * Selects the thread that receives from a port.
  *
  * Completion queues visit it when they are polled.  The watcher is one of those that are armed: a queue that is armed
  * becomes it if there is none, or if the present one is not armed.  A queue that is polled, and receives, ends the
  * watch of another, whose thread would be woken by each packet; when it is armed itself, it becomes the watcher.
- * If it goes away instead, or does not poll again, another is appointed.
+ * If it goes away instead, or does not poll again, a different one is chosen.
  *
  * The port's socket is also in the helper's epoll, one-shot.  When it stirs, the helper receives itself unless the port
  * is visited or the watcher is armed; then it leaves it to the application, and looks again on a coarse timer until

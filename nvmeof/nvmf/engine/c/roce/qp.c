@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: made, started, asked, ended.  Owns the rings.  Control threads and the helper; the end anywhere. */
+/* Queue pairs: created, started, queried, ended.  Owns the rings.  Control threads and the helper; the end anywhere. */
 #include "qp.h"
 #include "stats.h"
 
@@ -51,7 +51,7 @@ static bool caps_ok(const struct ibv_qp_cap *c)
 
 static void no_wake(struct iw_srq_place *place)
 {
-	(void)place;	/* the peer asks again by itself */
+	(void)place;	/* the peer repeats its request */
 }
 
 static bool qp_memory(struct ro_qp *qp)

@@ -150,7 +150,7 @@ struct ro_qp {
 	struct list_link ticking;	/* of timer.c */
 	void *owner;
 	bool reaped;
-	atomic_bool ticks;		/* in ticking, or about to be; set by anybody, reset under the lock too */
+	atomic_bool ticks;		/* in ticking, or about to be; set by any thread, reset under the lock too */
 	atomic_bool data;		/* the first request of the peer's came */
 
 	/* numbers.c */
@@ -178,7 +178,7 @@ static inline void ro_qp_set_state(struct ro_qp *qp, enum ibv_qp_state state)
 	__atomic_store_n(&qp->qp.state, state, __ATOMIC_RELAXED);
 }
 
-/* It receives. */
+/* Return whether the queue pair receives. */
 static inline bool ro_qp_up(const struct ro_qp *qp)
 {
 	const int state = ro_qp_state(qp);
@@ -186,7 +186,7 @@ static inline bool ro_qp_up(const struct ro_qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
 }
 
-/* Packets put side by side, to be sent at once: all of one size, the last perhaps shorter. */
+/* Packets that are adjacent in memory, to be sent at once: all of one size, the last perhaps shorter. */
 enum { RO_BURST = 61440 };
 struct ro_burst {
 	struct ro_qp *qp;
@@ -201,7 +201,7 @@ struct ro_qp *ro_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void ro_qp_free(struct ro_qp *qp);
 int ro_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init);
 
-/* Where a connection goes, and what its ends agreed on. */
+/* The path of a connection, and the values that its ends have negotiated. */
 struct ro_path {
 	struct ro_port *port;		/* the queue pair has a reference of its own */
 	union ro_addr peer;
@@ -211,9 +211,9 @@ struct ro_path {
 };
 /* Under iw_cm_lock; -1 with errno. */
 int ro_qp_start(struct ro_qp *qp, const struct ro_path *path);
-/* From now on it sends: RTS, lock held. */
+/* Start sending: RTS, lock held. */
 void ro_qp_sends(struct ro_qp *qp, uint32_t psn, unsigned int ord, unsigned int retry_limit, unsigned int rnr_limit);
-/* Off its port; under iw_cm_lock, lock not held. */
+/* Detach the queue pair from its port; under iw_cm_lock, lock not held. */
 void ro_qp_reap(struct ro_qp *qp);
 /* End the connection, lock held: flush, error state. */
 void ro_qp_fail(struct ro_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -223,9 +223,9 @@ const char *ro_qp_reason(struct ro_qp *qp);
 /* ---- numbers.c ---- */
 
 extern pthread_mutex_t ro_numbers_lock;
-/* Give a queue pair a number that nobody guesses. */
+/* Give a queue pair a number that cannot be guessed. */
 void ro_number_give(struct ro_qp *qp);
-/* Nobody finds it from here on, and who had found it has finished with it. */
+/* Remove the number: after this no thread finds or uses the queue pair by it. */
 void ro_number_take(struct ro_qp *qp);
 /* Within a section. */
 struct ro_qp *ro_number_find(uint32_t qpn);
@@ -236,7 +236,7 @@ void ro_numbers_each(void (*call)(struct ro_qp *qp));
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp);
 /* Room for a packet of len bytes of payload behind the header of its opcode, which is filled in; the header. */
 uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len);
-/* The packet that was begun last is filled in. */
+/* Complete the packet that was begun last. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
 /* Whether a packet without payload can be added to those that are in it. */
@@ -254,17 +254,17 @@ int ro_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 /* ---- requester.c; connected, within a section ---- */
 
 void ro_send(struct ro_qp *qp, struct ro_burst *b);
-/* Send again from the oldest packet that is not acknowledged; lost: it was the network's doing. */
+/* Send again from the oldest packet that is not acknowledged; lost: the network has dropped it. */
 void ro_rewind(struct ro_qp *qp, bool lost);
-/* Packets sent and not acknowledged. */
+/* Return the number of packets that are sent and not acknowledged. */
 static inline uint32_t ro_outstanding(const struct ro_qp *qp)
 {
 	return (qp->req.high_psn - qp->req.una) & RO_MASK24;
 }
 void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why);
-/* The way to or from the peer is congested: have less on it. */
+/* The path to or from the peer is congested: send less. */
 void ro_congested(struct ro_qp *qp);
-/* Complete what is done. */
+/* Complete the requests that are done. */
 void ro_sweep(struct ro_qp *qp);
 
 /* ---- completer.c, responder.c ---- */
@@ -297,7 +297,7 @@ uint64_t ro_tick(uint64_t now);	/* when to call again, or 0 */
 
 /* ---- visit.c ---- */
 
-extern const struct ro_port_calls ro_qp_calls;	/* but for cm */
+extern const struct ro_port_calls ro_qp_calls;	/* except cm */
 void ro_qp_congested(struct ro_port *port, uint32_t qpn, const union ro_addr *from);
 void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union ro_addr *from);
 void ro_qp_port_flush(struct ro_port *port);

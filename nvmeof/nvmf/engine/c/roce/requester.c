@@ -181,7 +181,7 @@ static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_
 	return n;
 }
 
-/* It is counted among those whose responses are expected. */
+/* Count a request among those whose responses are expected. */
 static void expect_one(struct ro_requester *r, const struct ro_swr *w)
 {
 	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(w->psn, 1);
@@ -263,7 +263,7 @@ static bool run_local(struct ro_qp *qp, struct ro_swr *w, uint32_t index)
 	const struct iw_bind bind = { w->imm, w->rkey, w->raddr, w->bind_len, w->bind_access };
 	enum iw_access a = IW_OK;
 
-	if (w->done)	/* passed a second time */
+	if (w->done)	/* sent a second time */
 		return true;
 	a = w->bind ? iw_mw_bind(qp->qp.pd, &qp->windows, &bind) :
 		      iw_mr_invalidate(qp->qp.pd, &qp->windows, w->imm, false);

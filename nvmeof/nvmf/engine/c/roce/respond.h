@@ -9,7 +9,7 @@
 
 /* The request cannot be carried out: the peer is told at once, since nothing is sent after the end. */
 void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why);
-/* A packet was taken that stands for this many PSNs. */
+/* Count a packet that takes this many PSNs as received. */
 void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets);
 
 /* ---- respond_memory.c ---- */
@@ -18,7 +18,7 @@ uint32_t ro_response_packets(const struct ro_qp *qp, uint32_t len);
 /* Send the next packet of a response, or do the next piece of its work; false if the memory went. */
 bool ro_answer_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd);
 void ro_respond_memory(struct ro_qp *qp, const struct ro_packet *p);
-/* One that was taken before. */
+/* Respond to a repeated request. */
 void ro_respond_again(struct ro_qp *qp, const struct ro_packet *p);
 
 #endif

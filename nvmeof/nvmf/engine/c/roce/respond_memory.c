@@ -131,7 +131,7 @@ static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	if (p->bth.opcode == RO_OP_FETCH_ADD)
 		was = __atomic_fetch_add(at, swap, __ATOMIC_SEQ_CST);
-	else	/* the value that was there is left in "was" if it is another */
+	else	/* if the compared value differs, "was" has it */
 		__atomic_compare_exchange_n(at, &was, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	rd.va = was;
 	r->reads[r->reads_head++ % RO_MAX_RD] = rd;
@@ -172,7 +172,7 @@ static void take_flush(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	if (!(type & RO_PLT_PERSISTENT))
-		rd.to_flush = 0;	/* what was placed is visible to all */
+		rd.to_flush = 0;	/* the placed data is visible to all */
 	else if (rd.to_flush && rd.to_flush <= FLUSH_PIECE)
 		(void)flush_piece(qp, &rd);
 	r->flushing = rd.to_flush;
@@ -234,7 +234,7 @@ void ro_respond_again(struct ro_qp *qp, const struct ro_packet *p)
 		again_atomic(r, p->bth.psn);
 	else if (p->op->kind == RO_READ)
 		(void)queue_read(qp, p, true);
-	else	/* it is done, and not done again */
+	else	/* it was executed, and is not executed again */
 		r->reads[r->reads_head++ % RO_MAX_RD] = (struct ro_read){ .psn = p->bth.psn };
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder: takes requests in the order of their PSNs, and answers them in that order.  A gap is told once; a
- * request that was taken before is acknowledged again, or, if it has a response, answered again.
+ * The responder: takes requests in the order of their PSNs, and answers them in that order.  A gap is reported
+ * once; a repeated request is acknowledged again, or, if it has a response, answered again.
  */
 #include "respond.h"
 
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
-	ANSWERS = 64,			/* packets of READ responses at a go */
+	ANSWERS = 64,			/* packets of READ responses at once */
 	HOLD_PACKETS = 16,		/* taken since the last acknowledgement, from which on the next is not held */
 };
 
@@ -140,7 +140,7 @@ static bool take_receive(struct ro_qp *qp)
 		return r->head != r->tail;
 	if (!iw_srq_take(qp->srq, &qp->place, &r->rq[r->tail & (r->size - 1)],
 			 r->sge + (size_t)(r->tail & (r->size - 1)) * qp->cap.max_recv_sge)) {
-		/* the peer asks again; nothing is kept for one that may not */
+		/* the peer repeats the request; nothing is kept for a peer without permission */
 		iw_srq_leave(qp->srq, &qp->place);
 		return false;
 	}

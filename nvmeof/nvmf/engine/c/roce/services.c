@@ -26,7 +26,7 @@ static void table_unlock(const struct ro_share *s)
 	table_lock(s, F_UNLCK);
 }
 
-/* Whether another process has this tag, and is a member. */
+/* Whether a different process with this tag is a member. */
 static bool table_other(const struct ro_share *s, uint32_t tag)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_TAG + (off_t)tag, .l_len = 1 };

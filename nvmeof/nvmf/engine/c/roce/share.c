@@ -337,7 +337,7 @@ void ro_share_close(struct ro_port *port)
 		port->fd = -1;
 	}
 	if (s && s->listener >= 0)
-		close(s->listener);	/* after the sockets: who finds the name free finds the address free */
+		close(s->listener);	/* after the sockets: a process that finds the name free finds the address free */
 	free(s);
 	port->share = NULL;
 	errno = e;

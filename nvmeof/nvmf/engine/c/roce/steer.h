@@ -11,9 +11,9 @@
 
 enum { RO_SERVICES = 256 };
 
-/* In memory that the processes share, if they do; what it says is checked, not trusted. */
+/* In memory shared by the processes, if there are several; its contents are checked, not trusted. */
 struct ro_services {
-	uint32_t others;		/* tag of the process that gets requests for ports on which nobody listens */
+	uint32_t others;		/* tag of the process that gets requests for ports without a listener */
 	struct {
 		uint16_t port;		/* 0: unused */
 		uint16_t tag;		/* of the process that listens */
@@ -37,9 +37,9 @@ int ro_steer(int fd, const struct ro_services *t, uint32_t founder);
 
 /* ---- services.c ---- */
 
-/* This process has become a member, the first one or another.  What those said that have ended is forgotten. */
+/* This process has become a member; founds: the first one.  Records of processes that have ended are dropped. */
 void ro_services_join(struct ro_share *s, bool founds);
-/* This process is about to leave: somebody else has what nobody listens for. */
+/* This process is about to leave: a different process gets the requests for ports without a listener. */
 void ro_services_leave(struct ro_share *s);
 
 #endif

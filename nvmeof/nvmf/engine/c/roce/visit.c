@@ -97,13 +97,13 @@ void ro_qp_packet(struct ro_port *port, const struct ro_packet *p, const union r
 
 	if (!qp || !enter(port, qp))
 		return;
-	/* nobody but the peer is listened to */
+	/* packets from other addresses are dropped */
 	if (!ro_qp_up(qp) || !ro_addr_same(&qp->peer, from))
 		return;
 	qp->marked |= p->congested && p->op->kind != RO_ACK;
 	if (p->op->kind == RO_READ_RESPONSE || p->op->kind == RO_ACK || p->op->kind == RO_ATOMIC_RESPONSE) {
 		if (p->congested && p->op->kind == RO_READ_RESPONSE)
-			ro_congested(qp);	/* what was asked for is what is too much */
+			ro_congested(qp);	/* the requested data causes the congestion */
 		ro_complete(qp, p);
 	} else {
 		ro_respond(qp, p);
@@ -135,7 +135,7 @@ void ro_qp_port_flush(struct ro_port *port)
 		list_remove(&qp->held);
 	}
 	more = port->more;
-	/* those of before: who is put there now has sent its share */
+	/* the queue pairs that are due now: those that are added meanwhile have sent their share */
 	for (struct list_link *link = more.head, *next; link; link = next) {
 		next = link->next;
 		list_remove(link);

@@ -83,7 +83,7 @@ enum ro_kind {
 	RO_ATOMIC_RESPONSE,
 };
 
-/* Whether a request is complete with a response of its own, and not with any acknowledgement. */
+/* Whether a request completes with its own response, not with an acknowledgement. */
 static inline bool ro_has_response(uint8_t kind)
 {
 	return kind >= RO_READ && kind <= RO_ATOMIC_WRITE;
@@ -91,7 +91,7 @@ static inline bool ro_has_response(uint8_t kind)
 
 enum { RO_F_FIRST = 1, RO_F_LAST = 2, RO_F_IMM = 4, RO_F_INV = 8, RO_F_RETH = 16, RO_F_AETH = 32 };
 
-/* What an opcode is; hdr: bytes of the BTH and the headers behind it, 0 for no opcode. */
+/* Properties of an opcode.  hdr: bytes of the BTH and the headers after it; 0 for an unknown opcode. */
 struct ro_op {
 	uint8_t kind, flags, hdr;
 };
@@ -192,8 +192,8 @@ struct ro_packet {
 };
 
 /*
- * Read an RC packet of len bytes, with its ICRC, which is not looked at; false if it is none: of no length or opcode
- * that there is, of another version, or of another partition.
+ * Read an RC packet of len bytes, including its ICRC, which is not checked; false if its length, opcode, version or
+ * partition is invalid.
  */
 bool ro_packet_get(const uint8_t *buf, uint32_t len, struct ro_packet *p);
 

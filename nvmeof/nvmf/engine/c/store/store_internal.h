@@ -59,7 +59,7 @@ enum store_persistence {
 	STORE_UNKNOWN,			/* not known */
 	STORE_VOLATILE,
 };
-/* Of a DAX device, or a file on a DAX filesystem. */
+/* Return the persistence of a DAX device, or of a file on a DAX filesystem. */
 enum store_persistence store_persistence(const struct stat *stat);
 /* Describe it in a sentence; device: a DAX device, not a file. */
 const char *store_dax_guarantee(bool device, enum store_persistence persistence);

@@ -180,7 +180,7 @@ bool transfer_cancel(struct target_request *req);
 /* ---- transfer.c ---- */
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_advance(struct target_request *req);	/* a chunk has ended, or is next in its line */
-bool transfer_fetches(const struct target_request *req);	/* whether its data comes by RDMA READ */
+bool transfer_fetches(const struct target_request *req);	/* whether its data is fetched by RDMA READ */
 
 /* ---- chunk.c ---- */
 /* Begin as much of the request's remaining data as there is room for.  fetch: read it from the host first. */

@@ -68,7 +68,7 @@ static struct reactor_cq *cq_create(struct reactor *reactor, struct target_devic
 	return rcq;
 }
 
-/* Whether it has room for more entries; it is enlarged if necessary. */
+/* Enlarge the queue if necessary; return whether it has room for more entries. */
 static bool cq_has_room(struct reactor_cq *rcq, uint32_t entries, uint32_t limit)
 {
 	uint64_t needed = (uint64_t)rcq->reserved + entries, size = rcq->entries;

@@ -2,7 +2,7 @@
 /*
  * Faults on purpose.
  *
- * A queue pair has a bitmap of injections.  It is 0 unless somebody asked for faults, and then a command costs one load
+ * A queue pair has a bitmap of injections.  It is 0 unless faults were requested, and then a command costs one load
  * from a cache line that is in use anyway and one branch.  An injection does not change while reactors see it; it is
  * freed after a message has passed through each reactor's mailbox.  Whether and how a command is hit depends only on
  * the seed and on the command's number among those that the injection concerns, so that a run can be repeated.
