@@ -2,8 +2,6 @@
 /* CM events of the device's ids: see events.h.  Under iw_cm_lock. */
 #include "cm.h"
 
-#include <errno.h>
-
 static void event_fill(struct iw_event *e, const struct iw_id *id, enum rdma_cm_event_type type,
 		       const struct iw_mpa *mpa)
 {
@@ -37,27 +35,19 @@ static void event_forget(struct rdma_cm_id *request)
 	iw_cm_use(-1);	/* not the last one: its listener counts as well */
 }
 
-int iw_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
+static void event_follow(struct rdma_cm_id *listener)
 {
-	struct iw_id *id = (struct iw_id *)rid;
+	for (struct list_link *link = iw_ids.head; link; link = link->next) {
+		struct iw_id *child = container_of(link, struct iw_id, link);
 
-	if (!channel) {
-		errno = EINVAL;
-		return -1;
+		if (child->listener == (struct iw_id *)listener)
+			child->id.channel = listener->channel;
 	}
-	pthread_mutex_lock(&iw_cm_lock);
-	if (channel != rid->channel) {
-		iw_events_move(rid->channel, channel, &id->events);
-		rid->channel = channel;
-		for (struct list_link *link = iw_ids.head; link; link = link->next) {
-			struct iw_id *child = container_of(link, struct iw_id, link);
+}
 
-			if (child->listener == id)	/* its request will be reported to the new one */
-				child->id.channel = channel;
-		}
-	}
-	pthread_mutex_unlock(&iw_cm_lock);
-	return 0;
+int iw_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	return iw_events_migrate(id, &((struct iw_id *)id)->events, channel, event_follow);
 }
 
 /* Remove the events of an id that is being destroyed. */

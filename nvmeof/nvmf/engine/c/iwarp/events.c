@@ -98,13 +98,13 @@ static struct iw_event *take(struct channel *c)
 	return container_of(link, struct iw_event, link);
 }
 
-void iw_events_drop(struct rdma_event_channel *ch, const unsigned int *pending,
-		    void (*forget)(struct rdma_cm_id *request))
+/* Take the queued events of the id with this count out of a channel; their order stays, as that of the others. */
+static void take_of(struct channel *c, const unsigned int *pending, struct fifo *taken)
 {
-	struct channel *c = (struct channel *)ch;
 	struct fifo all;
 	struct fifo_link *link;
 
+	fifo_init(taken);
 	fifo_move(&all, &c->queued);
 	while ((link = fifo_pop(&all))) {
 		struct iw_event *e = container_of(link, struct iw_event, link);
@@ -115,31 +115,50 @@ void iw_events_drop(struct rdma_event_channel *ch, const unsigned int *pending,
 		}
 		uncount(c);
 		--*e->pending;
+		fifo_push(taken, link);
+	}
+}
+
+void iw_events_drop(struct rdma_event_channel *ch, const unsigned int *pending,
+		    void (*forget)(struct rdma_cm_id *request))
+{
+	struct fifo taken;
+	struct fifo_link *link;
+
+	take_of((struct channel *)ch, pending, &taken);
+	while ((link = fifo_pop(&taken))) {
+		struct iw_event *e = container_of(link, struct iw_event, link);
+
 		if (e->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			forget(e->ev.id);
 		free(e);
 	}
 }
 
-void iw_events_move(struct rdma_event_channel *from, struct rdma_event_channel *to, const unsigned int *pending)
+int iw_events_migrate(struct rdma_cm_id *id, const unsigned int *pending, struct rdma_event_channel *to,
+		      void (*requests)(struct rdma_cm_id *listener))
 {
-	struct channel *c = (struct channel *)from;
-	struct fifo all;
+	struct fifo taken;
 	struct fifo_link *link;
 
-	fifo_move(&all, &c->queued);
-	while ((link = fifo_pop(&all))) {
-		struct iw_event *e = container_of(link, struct iw_event, link);
-
-		if (e->pending != pending) {
-			fifo_push(&c->queued, link);
-			continue;
-		}
-		uncount(c);
-		--*e->pending;
-		e->ev.id->channel = to;
-		iw_event_queue(e);
+	if (!to) {
+		errno = EINVAL;
+		return -1;
 	}
+	pthread_mutex_lock(&iw_cm_lock);
+	if (to != id->channel) {
+		take_of((struct channel *)id->channel, pending, &taken);
+		id->channel = to;
+		while ((link = fifo_pop(&taken))) {
+			struct iw_event *e = container_of(link, struct iw_event, link);
+
+			e->ev.id->channel = to;
+			iw_event_queue(e);
+		}
+		requests(id);
+	}
+	pthread_mutex_unlock(&iw_cm_lock);
+	return 0;
 }
 
 int iw_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **event)

@@ -26,6 +26,12 @@ struct rdma_event_channel *iw_create_event_channel(void);
 void iw_destroy_event_channel(struct rdma_event_channel *channel);
 int iw_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int iw_ack_cm_event(struct rdma_cm_event *event);
+/*
+ * rdma_migrate_id of an id whose count this is.  requests(): under iw_cm_lock, has the new ids of a listener, which no
+ * event has reported yet, follow it to its channel.
+ */
+int iw_events_migrate(struct rdma_cm_id *id, const unsigned int *pending, struct rdma_event_channel *to,
+		      void (*requests)(struct rdma_cm_id *listener));
 
 /* ---- for the devices, under iw_cm_lock ---- */
 
@@ -38,8 +44,6 @@ struct iw_event *iw_event_new(struct rdma_cm_id *id, struct rdma_cm_id *listener
 /* Copy private data into it; more than IW_EVENT_DATA bytes are lost. */
 void iw_event_data(struct iw_event *event, const void *data, size_t len);
 void iw_event_queue(struct iw_event *event);
-/* Move the queued events of the id with this count to a different channel, with the new ids of its requests. */
-void iw_events_move(struct rdma_event_channel *from, struct rdma_event_channel *to, const unsigned int *pending);
 /* Drop the queued events of the id with this count; forget() frees the new id of a request that nobody has seen. */
 void iw_events_drop(struct rdma_event_channel *channel, const unsigned int *pending,
 		    void (*forget)(struct rdma_cm_id *request));

@@ -37,27 +37,19 @@ static void event_forget(struct rdma_cm_id *request)
 	ro_cm_use(-1);	/* not the last one: its listener counts as well */
 }
 
-int ro_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
+static void event_follow(struct rdma_cm_id *listener)
 {
-	struct ro_id *id = (struct ro_id *)rid;
+	for (struct list_link *link = ro_ids.head; link; link = link->next) {
+		struct ro_id *child = container_of(link, struct ro_id, link);
 
-	if (!channel) {
-		errno = EINVAL;
-		return -1;
+		if (child->listener == (struct ro_id *)listener)
+			child->id.channel = listener->channel;
 	}
-	pthread_mutex_lock(&iw_cm_lock);
-	if (channel != rid->channel) {
-		iw_events_move(rid->channel, channel, &id->events);
-		rid->channel = channel;
-		for (struct list_link *link = ro_ids.head; link; link = link->next) {
-			struct ro_id *child = container_of(link, struct ro_id, link);
+}
 
-			if (child->listener == id)	/* its request will be reported to the new one */
-				child->id.channel = channel;
-		}
-	}
-	pthread_mutex_unlock(&iw_cm_lock);
-	return 0;
+int ro_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	return iw_events_migrate(id, &((struct ro_id *)id)->events, channel, event_follow);
 }
 
 /* Remove the events of an id that is being destroyed. */
