@@ -18,6 +18,7 @@ import pytest
 
 from nvmf.cli.main import main
 from support.clientlab import NQN, RAM, RAM_4K, config, url
+from support.roce import endpoint, own_address
 from wire.served import Served
 
 Result = tuple[int, str, str]
@@ -296,6 +297,19 @@ def catches(pid: int, number: signal.Signals) -> bool:
     """Whether the process has a handler for the signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
+def test_devices_and_who_has_the_udp_port(run: Run) -> None:
+    """RoCEv2 needs UDP port 4791 of its address, which one program or the kernel may have."""
+    address = own_address()
+    with endpoint(address):
+        out = run("devices")[1]
+        held = json.loads(run("devices", "-o", "json")[1])["udp_4791"]
+    line = next(one for one in out.splitlines() if one.startswith(f"UDP port 4791 of {address}:"))
+    assert f": process {os.getpid()} (" in line
+    found = next(one for one in held if one["address"] == address)
+    assert [one["pid"] for one in found["processes"]] == [os.getpid()]
+    assert found["uid"] is None
 
 
 def test_devices_watch() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import socket
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -221,12 +222,48 @@ def test_roce_port_of_the_kernel(
     files = {"/proc/net/udp": "head\n" + line.format("00000000:12B7"), "/proc/1/comm": "init\n"}
     files |= {f"/sys/module/{name}/refcnt": "0" for name in modules}
     machine = Described(tmp_path, files=files, is_root=is_root)
-    assert roce.holder(machine, "127.0.0.43") == roce.Holder("0.0.0.0", None)
+    assert roce.holder(machine, "127.0.0.43") == roce.Holder("0.0.0.0")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.43", 4791))
         found = only(roce.addresses(machine, config(port=[ROCE_PORT])))
     assert found.level is Level.PROBLEM
     assert words in found.text
+
+
+ROLES = {
+    10: ("nvmeof", "/usr/bin/python3\0/usr/bin/nvmeof\0target\0serve\0x.toml", "A=b"),
+    11: ("python3", "python3\0-m\0nvmf.cli.main\0read\0nvme+rdma://127.0.0.43", ""),
+    12: ("ib_send_bw", "ib_send_bw\0-R", "A=b\0LD_PRELOAD=/usr/lib/libnvmf-verbs.so"),
+    13: ("fio", "fio\0job.fio", ""),
+    14: ("python3", "python3\0program.py", ""),
+}
+
+
+def test_roce_roles(tmp_path: Path) -> None:
+    """All processes that share an address, with what they do there."""
+    line = (
+        " 7: 2B00007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 {} 2 0 0\n"
+    )
+    if sys.byteorder == "big":
+        line = line.replace("2B00007F", "7F00002B")
+    files = {"/proc/net/udp": "head\n" + line.format(4711) + line.format(4712)}
+    files["/proc/net/unix"] = f"head\n0: 1 0 1 0001 01 1 @nvmf-roce.{os.geteuid()}.127.0.0.43\n"
+    for pid, (name, words, environment) in ROLES.items():
+        files |= {f"/proc/{pid}/comm": name, f"/proc/{pid}/cmdline": words}
+        files[f"/proc/{pid}/environ"] = environment
+    machine = Described(tmp_path, files=files)
+    for pid in ROLES:
+        machine.path(f"/proc/{pid}/fd").mkdir()
+        machine.path(f"/proc/{pid}/fd/3").symlink_to(f"socket:[{4711 + pid % 2}]")
+    assert [str(one) for one in roce.holders(machine)] == [
+        "processes 10 (nvmeof, target), 11 (python3, host), 12 (ib_send_bw, verbs program), "
+        "13 (fio, host) and 14 (python3)"
+    ]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.43", 4791))
+        found = only(roce.addresses(machine, config(port=[ROCE_PORT])))
+    assert found.level is Level.OK
+    assert found.text.endswith("14 (python3), which share it with this user's")
 
 
 def test_mtu(tmp_path: Path) -> None:

@@ -181,10 +181,16 @@ async def test_doctor_says_who_shares() -> None:
     address = own_address()
     port = {"traddr": address, "trsvcid": 4420, "device": "roce"}
     wanted = Config.model_validate({"port": [port]})
-    async with other(address):
+    async with other(address) as one:
         found = next(iter(roce.addresses(Machine(), wanted)))
         assert found.level is Level.OK
+        assert f"is in use by process {one.process.pid} (" in found.text
         assert "which shares it with this user's" in found.text
+        async with other(address) as two:
+            found = next(iter(roce.addresses(Machine(), wanted)))
+            assert "is in use by processes " in found.text
+            assert all(f"{each.process.pid} (" in found.text for each in (one, two))
+            assert "which share it with this user's" in found.text
 
 
 def listed() -> set[str]:

@@ -12,6 +12,8 @@ import sys
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command
 from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_fields, print_json
+from nvmf.doctor.machine import Machine
+from nvmf.doctor.roce import UDP_PORT, Holder, holders
 from nvmf.rdma.inventory import EMBEDDED, Inventory, inventory
 
 
@@ -23,7 +25,9 @@ def add_commands(subparsers: Subparsers) -> None:
         devices,
         "list RDMA devices with their ports, GIDs and capabilities",
         "The embedded devices, iwarp0 and roce0, are always present. The others are those of the\n"
-        "kernel, as listed by pyverbs; if there are none, the reason is printed on stderr.",
+        "kernel, as listed by pyverbs; if there are none, the reason is printed on stderr. For\n"
+        "each address whose UDP port 4791 is in use, which RoCEv2 needs, the processes that have\n"
+        "it are listed with their role: target, host or verbs program.",
         examples=("nvmeof devices", "nvmeof devices --watch -o json"),
     )
     parser.add_argument(
@@ -36,19 +40,24 @@ def add_commands(subparsers: Subparsers) -> None:
 def devices(args: argparse.Namespace) -> int:
     """List the devices, and watch them if requested."""
     found = inventory()
+    held = holders(Machine())
     if args.output_format == "json" and not args.watch:
-        print_json(found)
+        print_json(_listed(found, held))
     elif args.output_format == "json":
-        _event_line({"event": "list", **plain(found)})
+        _event_line({"event": "list", **_listed(found, held)})
     else:
-        _print(found)
+        _print(found, held)
     if args.watch:
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
             return run_async(_watch(args.output_format == "json"))
     return EXIT_OK
 
 
-def _print(found: Inventory) -> None:
+def _listed(found: Inventory, held: list[Holder]) -> dict[str, object]:
+    return {**plain(found), f"udp_{UDP_PORT}": plain(held)}
+
+
+def _print(found: Inventory, held: list[Holder]) -> None:
     for device in found.devices:
         print(f"{device.name}  ({device.transport}, {_kind(device.kind)})")
         facts: dict[str, object] = {"firmware": device.fw_ver, "vendor": f"{device.vendor_id:#x}"}
@@ -58,6 +67,9 @@ def _print(found: Inventory) -> None:
             print(f"  port {port.port}: {port.state}, {port.link_layer}, {mtu}")
             for gid in port.gids:
                 print(f"    GID {gid.index}: {gid.gid} {gid.type}".rstrip())
+    for holder in held:
+        who = str(holder) if holder.processes else "the kernel (rxe), or processes not visible here"
+        print(f"UDP port {UDP_PORT} of {holder.address}: {who}")
     for note in found.notes:
         print(note, file=sys.stderr)
 
@@ -87,9 +99,9 @@ async def _watch(as_json: bool) -> int:
                     await asyncio.sleep(0.5)
                     found = await asyncio.to_thread(inventory)
                     if as_json:
-                        _event_line({"event": "list", **plain(found)})
+                        _event_line({"event": "list", **_listed(found, holders(Machine()))})
                     else:
-                        _print(found)
+                        _print(found, holders(Machine()))
     except HotplugError as error:
         raise CliError(f"cannot watch devices: {error}") from None
     return EXIT_OK

@@ -18,18 +18,39 @@ UDP_PORT = 4791
 """The UDP port of RoCEv2."""
 EVERYWHERE = {"0.0.0.0", "::"}
 _RXE = "rdma_rxe"
+VERBS_LIBRARY = "libnvmf-verbs"
+"""What the programs of `nvmeof verbs` have in LD_PRELOAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that has the port open."""
+
+    pid: int
+    command: str
+    """Its name."""
+    role: str
+    """target, host or verbs program; "" if that is not known."""
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.command}{', ' if self.role else ''}{self.role})"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A socket that has UDP port 4791 of an address."""
+    """A socket, or several that share it, which has UDP port 4791 of an address."""
 
-    where: str
+    address: str
     """Its own address, which may be the unspecified one."""
-    pid: int | None
-    """Process that has it open; None: unknown, or the kernel's own."""
-    command: str = ""
-    """Name of the process."""
+    processes: tuple[Process, ...] = ()
+    """Those that have it open; none if it is the kernel's (rxe), or they are not visible."""
+    uid: int | None = None
+    """The user whose processes share it; None if it is not shared."""
+
+    def __str__(self) -> str:
+        *others, last = map(str, self.processes)
+        listed = f"{', '.join(others)} and {last}" if others else last
+        return f"process{'es' if others else ''} {listed}"
 
 
 def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
@@ -81,10 +102,10 @@ def _taken(machine: Machine, address: str, where: str) -> Finding:
     found = holder(machine, address)
     owner = sharer(machine, address)
     if owner == os.geteuid():
-        who = f"process {found.pid} ({found.command})" if found and found.pid else "a process"
-        return Finding(
-            "addresses", Level.OK, f"{where} is in use by {who}, which shares it with this user's"
-        )
+        who = str(found) if found is not None and found.processes else "a process"
+        verb = "share" if found is not None and len(found.processes) > 1 else "shares"
+        text = f"{where} is in use by {who}, which {verb} it with this user's"
+        return Finding("addresses", Level.OK, text)
     if owner is not None:
         return Finding(
             "addresses",
@@ -93,11 +114,11 @@ def _taken(machine: Machine, address: str, where: str) -> Finding:
             "Only processes of one user share it: run both as that user, or choose a different"
             " traddr.",
         )
-    if found is not None and found.pid is not None:
+    if found is not None and found.processes:
         return Finding(
             "addresses",
             Level.WARNING,
-            f"{where} is in use by process {found.pid} ({found.command}), on {found.where}",
+            f"{where} is in use by {found}, on {found.address}",
             "That process does not share it: stop it, or choose a different traddr.",
         )
     rxe = _RXE in machine.modules
@@ -134,21 +155,33 @@ def sharer(machine: Machine, address: str) -> int | None:
 
 
 def holder(machine: Machine, address: str) -> Holder | None:
-    """Return the socket that has UDP port 4791 of an address; None if none is listed."""
+    """Return the holder of UDP port 4791 of an address; None if none is listed."""
     wanted = ipaddress.ip_address(address)
+    for found in holders(machine):
+        own = ipaddress.ip_address(found.address)
+        if own == wanted or own.is_unspecified:
+            return found
+    return None
+
+
+def holders(machine: Machine) -> list[Holder]:
+    """Return who has UDP port 4791, for each address, the unspecified ones last."""
+    sockets: dict[ipaddress.IPv4Address | ipaddress.IPv6Address, set[str]] = {}
     for name in ("/proc/net/udp", "/proc/net/udp6"):
         for line in (machine.read(name) or "").splitlines()[1:]:
             words = line.split()
             if len(words) < 10:
                 continue
             own, _, port = words[1].partition(":")
-            if int(port, 16) != UDP_PORT:
-                continue
-            found = _address(own)
-            if found == wanted or found.is_unspecified:
-                pid, command = _process(machine, words[9])
-                return Holder(str(found), pid, command)
-    return None
+            if int(port, 16) == UDP_PORT:
+                sockets.setdefault(_address(own), set()).add(words[9])
+    owners = _owners(machine, set().union(*sockets.values())) if sockets else {}
+    found = []
+    for address in sorted(sockets, key=lambda one: (one.is_unspecified, one.version, one.packed)):
+        pids = set().union(*(owners.get(inode, ()) for inode in sockets[address]))
+        processes = tuple(_process(machine, pid) for pid in sorted(pids))
+        found.append(Holder(str(address), processes, sharer(machine, str(address))))
+    return found
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -159,17 +192,35 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return ipaddress.ip_address(raw)
 
 
-def _process(machine: Machine, inode: str) -> tuple[int | None, str]:
-    """Return PID and name of the process that has a socket; (None, "") if none is visible."""
-    link = f"socket:[{inode}]"
+def _owners(machine: Machine, inodes: set[str]) -> dict[str, set[int]]:
+    """Return the PIDs of the visible processes that have each of these sockets open."""
+    links = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[str, set[int]] = {}
     for pid in machine.names("/proc"):
         if not pid.isdecimal():
             continue
         for number in machine.names(f"/proc/{pid}/fd"):
             try:
-                found = os.readlink(machine.path(f"/proc/{pid}/fd/{number}"))
+                link = os.readlink(machine.path(f"/proc/{pid}/fd/{number}"))
             except OSError:
                 continue  # it has been closed, or belongs to a different user
-            if found == link:
-                return int(pid), machine.read(f"/proc/{pid}/comm") or "unknown"
-    return None, ""
+            if link in links:
+                found.setdefault(links[link], set()).add(int(pid))
+    return found
+
+
+def _process(machine: Machine, pid: int) -> Process:
+    command = machine.read(f"/proc/{pid}/comm") or "unknown"
+    words = (machine.read(f"/proc/{pid}/cmdline") or "").split("\0")
+    settings = (machine.read(f"/proc/{pid}/environ") or "").split("\0")
+    return Process(pid, command, _role(command, words, settings))
+
+
+def _role(command: str, words: list[str], settings: list[str]) -> str:
+    """Return what a process does with the device, by its command line and environment."""
+    if any(one.startswith("LD_PRELOAD=") and VERBS_LIBRARY in one for one in settings):
+        return "verbs program"
+    for at, word in enumerate(words):
+        if word == "nvmf.cli.main" or word.rpartition("/")[2] == "nvmeof":
+            return "target" if words[at + 1 : at + 2] == ["target"] else "host"
+    return "host" if command == "fio" else ""
