@@ -29,6 +29,7 @@ from nvmf.initiator.hostfiles import HostFileError
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,
+    RdmaProvider,
     SubsystemType,
     TransportType,
     encode_discovery_log,
@@ -151,6 +152,10 @@ async def test_a_flood_of_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_a_record_leads() -> None:
     good = DiscoveryEntry(traddr="192.0.2.1", trsvcid="4420", subnqn=NQN)
     assert place_of(good) == TransportId("192.0.2.1", "4420", NQN)
+    assert place_of(good).embedded is None
+    assert place_of(replace(good, rdma_prtype=RdmaProvider.ROCEV2)).embedded == "roce"
+    assert place_of(replace(good, rdma_prtype=RdmaProvider.IWARP)).embedded == "iwarp"
+    assert place_of(replace(good, rdma_prtype=RdmaProvider.INFINIBAND)).embedded is None
     referral = replace(good, subtype=SubsystemType.REFERRAL)
     duplicate = replace(good, subtype=SubsystemType.CURRENT_DISCOVERY, eflags=3)
     other_port = replace(duplicate, eflags=2, trsvcid="4421")

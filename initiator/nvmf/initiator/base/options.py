@@ -169,7 +169,7 @@ class ConnectOptions:
     device: DeviceKind = option(
         "auto",
         "iwarp, roce: embedded devices; system: libibverbs; auto: system if it reaches the "
-        "address, or else iwarp.",
+        "address, or else the embedded device that the discovery record names, or else iwarp.",
         "an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one "
         "reaches the address, else iwarp",
         flags=("--device",),

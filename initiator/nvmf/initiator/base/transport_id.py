@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from nvmf.initiator.base.option import Values
@@ -20,6 +20,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN, validate_nqn
 
 SCHEME = "nvme+rdma"
 DEFAULT_PORT = "4420"
+Embedded = Literal["iwarp", "roce"]
 _PORT = re.compile("[0-9]{1,5}")
 
 
@@ -34,6 +35,8 @@ class TransportId:
     subnqn: str = DISCOVERY_NQN
     options: Values = field(default_factory=dict, hash=False)
     """Options that the URL carries."""
+    embedded: Embedded | None = field(default=None, compare=False)
+    """The embedded device with the port's RDMA protocol, if a discovery record names that."""
 
     def __post_init__(self) -> None:
         if not self.traddr:

@@ -20,7 +20,7 @@ from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions, DeviceKind
-from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Queue
 from nvmf.initiator.client.request import Data
@@ -57,7 +57,7 @@ async def first_session(where: TransportId, options: ConnectOptions) -> Session:
     ValueError if the host NQN or identifier is invalid.
     """
     identity = host_identity(options.hostnqn, options.hostid)
-    kinds = await asyncio.to_thread(device_kinds, options.device)
+    kinds = await asyncio.to_thread(device_kinds, options.device, where.embedded)
     while True:
         kind = kinds.pop(0)
         device = await asyncio.to_thread(HostDevice, kind, remote_keys=options.remote_keys)
@@ -74,13 +74,19 @@ async def first_session(where: TransportId, options: ConnectOptions) -> Session:
             raise
 
 
-def device_kinds(kind: DeviceKind) -> list[Literal["iwarp", "roce", "system"]]:
-    """Return the kinds of device to try, in order.  May block for a moment."""
+def device_kinds(
+    kind: DeviceKind, embedded: Embedded | None = None
+) -> list[Literal["iwarp", "roce", "system"]]:
+    """Return the kinds of device to try, in order.  May block for a moment.
+
+    embedded: that with the protocol of the port, if it is known.
+    """
     if kind != "auto":
         return [kind]
+    own = embedded or "iwarp"
     if verbs_available("system") is None and list_devices("system"):
-        return ["system", "iwarp"]
-    return ["iwarp"]
+        return ["system", own]
+    return [own]
 
 
 # ---- the order of a session ----

@@ -12,12 +12,13 @@ from nvmf.initiator.base.discoverylog import MAX_RECORDS, DiscoveryLog
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.keywords import ASKING, given
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
-from nvmf.initiator.base.transport_id import TransportId
+from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.bringup import first_session
 from nvmf.spec.fabrics import (
     DiscoveryEntry,
     DiscoveryHeader,
+    RdmaProvider,
     SubsystemType,
     TransportType,
     decode_discovery_log,
@@ -27,6 +28,8 @@ from nvmf.spec.opcodes import LogId
 
 _MOST_SECONDS = 600.0
 """Maximum seconds for reading a log."""
+_EMBEDDED: dict[int, Embedded] = {RdmaProvider.IWARP: "iwarp", RdmaProvider.ROCEV2: "roce"}
+"""The embedded devices by the RDMA provider type of a record."""
 
 
 async def discover(
@@ -117,7 +120,8 @@ def place_of(entry: DiscoveryEntry) -> TransportId:
     nqn = entry.subnqn
     if entry.subtype != SubsystemType.NVME and not is_valid_nqn(nqn):
         nqn = DISCOVERY_NQN
-    return TransportId(entry.traddr.strip(), entry.trsvcid.strip(), nqn)
+    embedded = _EMBEDDED.get(entry.rdma_prtype)
+    return TransportId(entry.traddr.strip(), entry.trsvcid.strip(), nqn, embedded=embedded)
 
 
 def transport_name(trtype: int) -> str:
