@@ -33,8 +33,9 @@ _SEND_INVALIDATE = (0x16, 0x17)
 _READ_REQUEST, _ACK, _ATOMIC_ACK = 0x0C, 0x11, 0x12
 _CNP = 0x81
 _REJECTS = {
-    6: "no resources", 7: "timeout", 8: "invalid service ID", 10: "stale connection",
-    28: "consumer reject",
+    1: "no queue pair available", 3: "no resources available", 4: "timeout",
+    6: "invalid communication ID", 8: "invalid service ID", 9: "invalid transport service type",
+    10: "stale connection", 26: "invalid path MTU", 28: "consumer reject",
 }  # fmt: skip
 _NAKS = {
     0: "PSN sequence error", 1: "invalid request", 2: "remote access error",

@@ -119,6 +119,8 @@ static const char *connect_event_hint(const struct attempt *a)
 	case RDMA_CM_EVENT_UNREACHABLE:
 		return "nothing answers there: check the address, the route and the firewall";
 	case RDMA_CM_EVENT_REJECTED:
+		if (a->status == HOST_CM_NO_SERVICE)
+			return "no target listens there; is it running, and is the port right?";
 		if (a->status == -ECONNRESET)
 			return "is that the port of an NVMe-oF target for RDMA over this kind of fabric?";
 		return "the target took the connection but refused the queue without saying why: see its log";
@@ -130,6 +132,16 @@ static const char *connect_event_hint(const struct attempt *a)
 	default:
 		return "";
 	}
+}
+
+/* The peer's connection manager rejected it, with a reason of InfiniBand's: iWARP has error numbers, below 0. */
+static int connect_rejected(const struct attempt *a)
+{
+	const int e = a->status == HOST_CM_NO_SERVICE ? ECONNREFUSED : ECONNABORTED;
+
+	return host_error_set(a->error, -e, "connecting queue %u to %s: %s, status %d (%s): %s", a->queue->qid,
+			      a->queue->where, host_cm_event_name((int)a->event), a->status,
+			      host_cm_reason_name(a->status), connect_event_hint(a));
 }
 
 static int connect_event_failed(const struct attempt *a)
@@ -147,6 +159,8 @@ static int connect_event_failed(const struct attempt *a)
 				      "%s",
 				      q->qid, q->size, q->where, host_reject_name(e->reject_sts),
 				      e->reject_sts, host_reject_hint(e->reject_sts));
+	if (a->event == RDMA_CM_EVENT_REJECTED && a->status > 0)
+		return connect_rejected(a);
 	if (status == ECONNREFUSED && !a->data_len)
 		return host_error_set(e, -ECONNREFUSED,
 				      "connecting queue %u to %s: connection refused: no target listens there; is "
@@ -157,7 +171,7 @@ static int connect_event_failed(const struct attempt *a)
 	return host_error_set(e, status && status < 134 ? -status : -ECONNABORTED,
 			      "connecting queue %u to %s: %s, status %d (%s): %s", q->qid, q->where,
 			      host_cm_event_name((int)a->event), a->status,
-			      status == 28 ? "consumer reject" : strerror(status), connect_event_hint(a));
+			      strerror(status), connect_event_hint(a));
 }
 
 static int connect_await_event(struct attempt *a, const char *step, struct rdma_cm_event **ev)

@@ -258,6 +258,9 @@ int host_queue_establish(struct host_queue *queue, const struct host_queue_optio
 /* ---- names.c ---- */
 
 const char *host_cm_event_name(int event);
+/* The reason of a connection manager of InfiniBand or RoCE for a reject. */
+const char *host_cm_reason_name(int reason);
+enum { HOST_CM_NO_SERVICE = 8 };
 const char *host_reject_name(int sts);
 const char *host_reject_hint(int sts);
 

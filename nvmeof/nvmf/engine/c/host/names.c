@@ -34,6 +34,35 @@ const char *host_cm_event_name(int event)
 	return names[event];
 }
 
+/* InfiniBand Architecture Specification, volume 1, 12.6.7.2; the device reports them as positive numbers. */
+const char *host_cm_reason_name(int reason)
+{
+	static const char *const names[] = {
+		[1] = "no queue pair available",
+		[3] = "no resources available",
+		[4] = "timeout",
+		[5] = "unsupported request",
+		[6] = "invalid communication ID",
+		[7] = "invalid communication instance",
+		[HOST_CM_NO_SERVICE] = "invalid service ID",
+		[9] = "invalid transport service type",
+		[10] = "stale connection",
+		[12] = "primary remote GID rejected",
+		[16] = "primary hop limit rejected",
+		[17] = "primary packet rate rejected",
+		[24] = "redirected to a different port and connection manager",
+		[25] = "redirected to a different port",
+		[26] = "invalid path MTU",
+		[27] = "insufficient responder resources",
+		[28] = "consumer reject",
+		[29] = "RNR retry count rejected",
+		[30] = "duplicate communication ID",
+		[31] = "invalid class version",
+	};
+
+	return reason > 0 && (size_t)reason < COUNT(names) && names[reason] ? names[reason] : "unknown reason";
+}
+
 /* RDMA Transport 1.0, figure 7. */
 static const struct {
 	const char *name, *hint;
