@@ -41,6 +41,27 @@ static void sends(const char *label, uint32_t len)
 	pair_close(&p);
 }
 
+/* The responder's application speaks first: MPA has it wait for the initiator's device. */
+static void responder_first(void)
+{
+	struct iwarp_options old, o;
+	struct pair p;
+
+	iwarp_get_options(&old);
+	o = old;
+	o.first_fpdu = true;
+	iwarp_set_options(&o);
+	check(!pair_open(&p, NULL), "responder first: connects");
+	fill(p.b.mem, 1000, 5);
+	post_recv(&p.a, 1, 0, 1000);
+	post_send(&p.b, 2, IBV_WR_SEND, IBV_SEND_SIGNALED, 0, 1000, 0, 0);
+	expect_wc(&p.a, &p.b, 1, IBV_WC_SUCCESS, "responder first: received");
+	expect_wc(&p.b, &p.a, 2, IBV_WC_SUCCESS, "responder first: sent");
+	check(!memcmp(p.a.mem, p.b.mem, 1000), "responder first: the same bytes");
+	pair_close(&p);
+	iwarp_set_options(&old);
+}
+
 static void rdma(const char *label, uint32_t len)
 {
 	struct pair p;
@@ -72,6 +93,7 @@ void test_verbs(void)
 	sends("send 16", 16);
 	sends("send 0", 0);
 	sends("send 1000000", 1000000);
+	responder_first();
 	rdma("rdma 4096", 4096);
 	rdma("rdma 1", 1);
 	rdma("rdma 3000001", 3000001);

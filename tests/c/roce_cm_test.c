@@ -13,7 +13,7 @@ struct rig_cm {
 	struct rdma_cm_id *listener;
 };
 
-static void send_message(struct rig *rig, const struct ro_cm_fields *f)
+static void send_message_to(struct rig *rig, struct ro_port *to, const struct ro_cm_fields *f)
 {
 	const struct ro_bth bth = { .opcode = RO_OP_UD_SEND_ONLY, .qpn = RO_QP1 };
 	uint8_t body[RO_DETH + RO_MAD];
@@ -21,7 +21,12 @@ static void send_message(struct rig *rig, const struct ro_cm_fields *f)
 	ro_put32(body, 0x80010000u);
 	ro_put32(body + 4, RO_QP1);
 	ro_cm_put(body + RO_DETH, f);
-	rig_send(rig, rig->port, &bth, body, sizeof(body));
+	rig_send(rig, to, &bth, body, sizeof(body));
+}
+
+static void send_message(struct rig *rig, const struct ro_cm_fields *f)
+{
+	send_message_to(rig, rig->port, f);
 }
 
 /* The next packet that the peer receives, if it is a message. */
@@ -135,6 +140,122 @@ static void not_told(struct rig *rig, struct rig_cm *cm)
 	CHECK(next_message(rig).kind == RO_CM_DREP, "(and nothing came before it)");
 }
 
+/* The peer no longer waits for an answer, of which it has not heard. */
+static void no_longer_waited_for(struct rig *rig, struct rig_cm *cm)
+{
+	const struct ro_cm_fields f = { .kind = RO_CM_REJ, .local_comm = PEER_COMM, .reason = RO_REJ_TIMEOUT };
+	struct ro_id *id;
+
+	check_section("a peer that no longer waits");
+	id = accepted(rig, cm, PEER_QPN + 3);
+	CHECK(next_message(rig).kind == RO_CM_REP);
+	send_message(rig, &f);
+	CHECK(event(cm, RDMA_CM_EVENT_REJECTED) == (id ? &id->id : NULL));
+	if (id)
+		ro_destroy_id(&id->id);
+}
+
+/* An id that asks the rig's peer for a connection. */
+static struct ro_id *asks(struct rig *rig, struct rig_cm *cm)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct sockaddr_in there = rig->peer.in;
+	struct rdma_cm_id *id;
+
+	there.sin_port = htons(SERVICE);
+	if (!CHECK(!ro_create_id(cm->channel, &id, NULL, RDMA_PS_TCP)))
+		return NULL;
+	CHECK(!ro_resolve_addr(id, NULL, (struct sockaddr *)&there, 1000) && event(cm, RDMA_CM_EVENT_ADDR_RESOLVED));
+	CHECK(!ro_resolve_route(id, 0) && event(cm, RDMA_CM_EVENT_ROUTE_RESOLVED));
+	CHECK(!ro_create_qp(id, rig->pd, &attr) && !ro_connect(id, NULL));
+	return (struct ro_id *)id;
+}
+
+static void refuse(struct rig *rig, struct ro_id *id, uint32_t comm, uint16_t reason)
+{
+	const struct ro_cm_fields f = {
+		.kind = RO_CM_REJ, .local_comm = 5, .remote_comm = comm, .reason = reason,
+	};
+
+	send_message_to(rig, id->port, &f);
+}
+
+/* Nobody listens: the request is refused at once, or comes again for a while if the application wants that. */
+static void refused(struct rig *rig, struct rig_cm *cm)
+{
+	struct iwarp_options old, o;
+	struct ro_cm_fields first, second;
+	struct ro_id *id;
+
+	check_section("nobody listens");
+	id = asks(rig, cm);
+	if (!id)
+		return;
+	refuse(rig, id, next_message(rig).local_comm, RO_REJ_INVALID_SERVICE);
+	CHECK(event(cm, RDMA_CM_EVENT_REJECTED) == &id->id);
+	ro_destroy_id(&id->id);
+
+	check_section("nobody listens yet");
+	iwarp_get_options(&old);
+	o = old;
+	o.refused_ms = CHECK_PATIENCE_S * 1000;
+	iwarp_set_options(&o);
+	id = asks(rig, cm);
+	iwarp_set_options(&old);
+	if (!id)
+		return;
+	first = next_message(rig);
+	refuse(rig, id, first.local_comm, RO_REJ_INVALID_SERVICE);
+	refuse(rig, id, first.local_comm, RO_REJ_INVALID_SERVICE);	/* which came twice */
+	do
+		second = next_message(rig);
+	while (second.kind == RO_CM_REQ && second.local_comm == first.local_comm);
+	CHECK(second.kind == RO_CM_REQ && second.qpn == first.qpn && second.service_id == first.service_id);
+	refuse(rig, id, second.local_comm, RO_REJ_CONSUMER);
+	CHECK(event(cm, RDMA_CM_EVENT_REJECTED) == &id->id);
+	ro_destroy_id(&id->id);
+}
+
+/* Nobody answers: the peer is told that the request is over, with the GUID by which it knows it. */
+static void unanswered(struct rig *rig, struct rig_cm *cm)
+{
+	struct iwarp_options old, o;
+	struct ro_cm_fields f;
+	struct ro_id *id;
+	uint8_t guid[8] = { 0 };
+
+	check_section("nobody answers");
+	iwarp_get_options(&old);
+	o = old;
+	o.handshake_timeout_ms = 100;
+	iwarp_set_options(&o);
+	id = asks(rig, cm);
+	iwarp_set_options(&old);
+	if (!id)
+		return;
+	while ((f = next_message(rig)).kind == RO_CM_REQ)
+		memcpy(guid, rig->got + RO_BTH + RO_DETH + 24 + 16, sizeof(guid));
+	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_TIMEOUT && !f.remote_comm && f.about == 2, "(%x, %u)",
+	      (unsigned int)f.kind, (unsigned int)f.reason);
+	CHECK(rig->got[RO_BTH + RO_DETH + 24 + 9] == 16);
+	CHECK(!memcmp(rig->got + RO_BTH + RO_DETH + 24 + 12, guid, sizeof(guid)));
+	CHECK(event(cm, RDMA_CM_EVENT_UNREACHABLE) == &id->id);
+	ro_destroy_id(&id->id);
+
+	check_section("the application does not wait for the answer");
+	id = asks(rig, cm);
+	if (!id)
+		return;
+	CHECK(next_message(rig).kind == RO_CM_REQ);
+	ro_destroy_id(&id->id);
+	while ((f = next_message(rig)).kind == RO_CM_REQ)
+		;
+	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_TIMEOUT);
+}
+
 /* No descriptor is left for the second address: what the first one got is given back. */
 static void listen_fails(struct rig_cm *cm)
 {
@@ -183,6 +304,9 @@ int main(int argc, char **argv)
 			  !ro_bind_addr(cm.listener, (struct sockaddr *)&here) && !ro_listen(cm.listener, 4))) {
 			answered_once(&rig, &cm);
 			not_told(&rig, &cm);
+			no_longer_waited_for(&rig, &cm);
+			refused(&rig, &cm);
+			unanswered(&rig, &cm);
 			listen_fails(&cm);
 		}
 		ro_destroy_id(cm.listener);

@@ -91,6 +91,39 @@ static void never_ready(struct rig *rig)
 	rig_close(rig);
 }
 
+/* The peer falls silent: requests are sent again as often as the limit says, and then the connection ends. */
+static void silent(struct rig *rig)
+{
+	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+	struct pollfd pfd = { .events = POLLIN };
+	struct ibv_wc wc[4];
+	int done = 0, sent = 0;
+
+	check_section("a peer that falls silent");
+	if (!rig_open(rig))
+		return;
+	rig->qp->retry_limit = 0;	/* and three, with which a lost packet does not end a connection at once */
+	pfd.fd = rig->fd;
+	post(rig, IBV_WR_SEND);
+	post(rig, IBV_WR_RDMA_READ);
+	while (done < 2 && clock_ns() < end) {
+		if (poll(&pfd, 1, 1) == 1)
+			sent += rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN);
+		tick(rig);
+		done += iw_poll_cq(rig->cq, 4 - done, wc + done);
+	}
+	if (!CHECK(done == 2, "(%d completions)", done))
+		return;
+	while (poll(&pfd, 1, 0) == 1)
+		sent += rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN);
+	CHECK(sent == 4, "(sent %d times)", sent);
+	CHECK(wc[0].status == IBV_WC_RETRY_EXC_ERR && wc[1].status == IBV_WC_WR_FLUSH_ERR, "(%d, %d)",
+	      (int)wc[0].status, (int)wc[1].status);
+	CHECK(strstr(ro_qp_reason(rig->qp), "the peer acknowledged nothing, and retries are exceeded"), "(%s)",
+	      ro_qp_reason(rig->qp));
+	rig_close(rig);
+}
+
 /* A READ that could never be sent does not wait forever. */
 static void no_reads(struct rig *rig)
 {
@@ -111,6 +144,7 @@ int main(int argc, char **argv)
 	check_begin(&argc, argv);
 	not_ready(&rig);
 	never_ready(&rig);
+	silent(&rig);
 	no_reads(&rig);
 	return check_report();
 }

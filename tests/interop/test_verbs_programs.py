@@ -14,11 +14,17 @@ import pytest
 NVMEOF = [sys.executable, "-m", "nvmf.cli.main"]
 LIMIT = 60.0
 
-CONNECTED = [["rping", "-C", "10", "-v"], ["rdma_server"]]
+CONNECTED = [
+    ["rping", "-C", "10", "-v"],
+    ["rdma_server"],
+    ["ucmatose", "-C", "10"],
+    ["ib_send_bw", "-R", "-n", "100"],
+    ["ib_read_bw", "-R", "-n", "100"],
+    ["ib_write_lat", "-R", "-n", "100"],
+]
 """Programs that connect by librdmacm.
 
-perftest with -R is not among them: its server closes its listener and listens again on the same
-port, so that a client that is faster is refused.
+The server of perftest closes its listener and listens again on the same port.
 """
 
 ROCE = [
@@ -30,8 +36,9 @@ ROCE = [
     ["ib_write_bw", "-x", "0", "-n", "100"],
     ["ib_write_lat", "-x", "0", "-n", "100"],
     ["ib_atomic_bw", "-x", "0", "-n", "100"],
+    ["ib_atomic_bw", "-R", "-n", "100"],
 ]
-"""Programs that connect their queue pairs by hand."""
+"""Programs that connect their queue pairs by hand, or need what iWARP does not have."""
 
 CASES = [(device, words) for device in ("iwarp", "roce") for words in CONNECTED]
 CASES += [("roce", words) for words in ROCE]
@@ -59,6 +66,8 @@ def ends(words: list[str], port: int) -> tuple[list[str], list[str]]:
     if program == "rping":
         there = ["-a", "127.0.0.1", *number, *rest]
         return [program, "-s", *there], [program, "-c", *there]
+    if program == "ucmatose":
+        return [program, *rest, *number], [program, *rest, *number, "-s", "127.0.0.1"]
     if program == "rdma_server":
         return [program, *number], ["rdma_client", "-s", "127.0.0.1", *number]
     return [program, *rest, *number], [program, *rest, *number, "127.0.0.1"]

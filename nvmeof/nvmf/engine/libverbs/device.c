@@ -11,10 +11,21 @@
 
 static const struct verbs *chosen;
 
+/*
+ * Servers of perftest close their listener and listen again on its port, and their clients are faster than the kernel's
+ * would be.  The server of ucmatose speaks first.
+ */
+enum { REFUSED_MS = 2000 };
+
 static void choose(void)
 {
 	const char *name = getenv("NVMEOF_VERBS_DEVICE");
+	struct iwarp_options o;
 
+	iwarp_get_options(&o);
+	o.refused_ms = REFUSED_MS;
+	o.first_fpdu = true;
+	iwarp_set_options(&o);
 	if (!name || !*name || !strcmp(name, "iwarp")) {
 		chosen = verbs_iwarp();
 	} else if (!strcmp(name, "roce")) {

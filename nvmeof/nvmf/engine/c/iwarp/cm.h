@@ -60,6 +60,7 @@ struct iw_id {
 	uint8_t revision;
 	bool crc, enhanced;
 	bool again;			/* in the second attempt, with revision 1 */
+	uint64_t refused_until;		/* ns: as long as nobody listens, it connects again */
 	uint16_t ird, ord;
 	unsigned int nudges;
 };
@@ -135,6 +136,8 @@ bool iw_id_establish(struct iw_id *id);
  * is not possible.
  */
 bool iw_id_again(struct iw_id *id);
+/* Connect once more, as at first; false if that is not possible. */
+bool iw_id_redial(struct iw_id *id);
 
 /* cm_handshake.c: events of an id on the helper */
 void iw_id_ready(struct iw_source *source, uint32_t events);

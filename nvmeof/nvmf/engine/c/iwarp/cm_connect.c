@@ -102,9 +102,33 @@ static int connect_tcp(struct iw_id *id, uint64_t patience_ns)
 	return 0;
 }
 
-bool iw_id_again(struct iw_id *id)
+/* Connect a new socket, whose address is that of the former one. */
+static bool dial(struct iw_id *id, uint64_t patience_ns)
 {
 	struct sockaddr_storage src = id->id.route.addr.src_storage;
+
+	id->fd = iw_id_socket(id, id->id.route.addr.dst_addr.sa_family);
+	if (id->fd < 0)
+		return false;
+	if (id->bound) {
+		/* the address, and any port: the peer may still have the other connection's end */
+		if (src.ss_family == AF_INET)
+			((struct sockaddr_in *)&src)->sin_port = 0;
+		else
+			((struct sockaddr_in6 *)&src)->sin6_port = 0;
+		if (bind(id->fd, (struct sockaddr *)&src, iw_sa_len((struct sockaddr *)&src)))
+			return false;
+	}
+	return !connect_tcp(id, patience_ns);
+}
+
+bool iw_id_redial(struct iw_id *id)
+{
+	return dial(id, id->patience_ms * 1000000ull);
+}
+
+bool iw_id_again(struct iw_id *id)
+{
 	uint64_t now = clock_ns(), left = id->deadline > now ? id->deadline - now : 1;
 	uint8_t frame[MPA_FRAME_MAX];
 	struct iw_mpa m;
@@ -122,19 +146,7 @@ bool iw_id_again(struct iw_id *id)
 	id->enhanced = false;
 	id->again = true;
 	iw_id_close(id);
-	id->fd = iw_id_socket(id, id->id.route.addr.dst_addr.sa_family);
-	if (id->fd < 0)
-		return false;
-	if (id->bound) {
-		/* the address, and any port: the peer may still have the other connection's end */
-		if (src.ss_family == AF_INET)
-			((struct sockaddr_in *)&src)->sin_port = 0;
-		else
-			((struct sockaddr_in6 *)&src)->sin6_port = 0;
-		if (bind(id->fd, (struct sockaddr *)&src, iw_sa_len((struct sockaddr *)&src)))
-			return false;
-	}
-	return !connect_tcp(id, left);
+	return dial(id, left);
 }
 
 int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
@@ -163,6 +175,7 @@ int iw_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	connect_request(id, param);
 	if (id->patience_ms < o.handshake_timeout_ms)
 		id->patience_ms = o.handshake_timeout_ms;
+	id->refused_until = clock_ns() + o.refused_ms * 1000000ull;
 	if (connect_tcp(id, id->patience_ms * 1000000ull))
 		goto out;
 	iw_helper_kick();

@@ -17,6 +17,7 @@ enum {
 	HALF_OPEN_MAX = 256,		/* of a listener: connections without a complete request */
 	ACCEPTS = 64,			/* in a row, before other sockets are served */
 	PAUSE_MS = 100,			/* of a listener if the process has no free descriptors */
+	REDIAL_MS = 20,			/* until a connection that was refused is asked for again */
 };
 
 static uint64_t handshake_timeout_ns(void)
@@ -162,6 +163,12 @@ static void outgoing_connect_failed(struct iw_id *id, int e)
 {
 	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_ERROR;
 
+	if (e == ECONNREFUSED && clock_ns() < id->refused_until) {
+		iw_id_close(id);
+		id->err = e;
+		iw_id_deadline(id, REDIAL_MS * 1000000ull);
+		return;
+	}
 	/* classified as in the kernel's rdma_cm for iWARP */
 	if (e == ECONNREFUSED || e == ECONNRESET)
 		type = RDMA_CM_EVENT_REJECTED;
@@ -321,6 +328,8 @@ void iw_id_expired(struct iw_id *id)
 		iw_nudge(id, false);
 		break;
 	case IW_ID_CONNECTING:
+		if (id->fd < 0 && iw_id_redial(id))
+			break;
 		outgoing_connect_failed(id, id->err ? id->err : ETIMEDOUT);
 		break;
 	case IW_ID_REPLY_WAIT:

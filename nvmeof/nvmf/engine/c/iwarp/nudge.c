@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A nudge for responders that miss the first FPDU.
+ * A nudge for responders that wait for the first FPDU, or miss it.
+ *
+ * A responder sends nothing before the initiator's first FPDU has come (RFC 5044, section 7.1).  If the application of
+ * the responder is the first to speak, that of the initiator waits for it, and nothing would ever be sent; with the
+ * option first_fpdu, the device sends one.
  *
  * As a responder, siw takes over its socket a moment after it has sent its MPA reply.  Data that arrives before that
  * remains unread until more data arrives.  The pause before ESTABLISHED makes that rare, but no pause is long enough
- * for a slow peer (seen with a 6.12 kernel under emulation: 3 connections of 45 with 2 ms).  So if we have sent data
- * and nothing has come back, a zero-length RDMA WRITE follows: it carries no data, refers to no memory, and needs no
- * STag (RFC 5040, section 5.3: the STag of a zero-length WRITE is not validated).
+ * for a slow peer (seen with a 6.12 kernel under emulation: 3 connections of 45 with 2 ms).
+ *
+ * So if we have sent data and nothing has come back, another FPDU follows.  It is a zero-length RDMA WRITE, which
+ * carries no data, refers to no memory, and needs no STag (RFC 5040, section 5.3: the STag of a zero-length WRITE is not
+ * validated).
  *
  * Runs on the helper, under iw_cm_lock; reads a queue pair under its lock.
  */
@@ -18,20 +24,25 @@
 
 enum { FIRST_MS = 25, TRIES = 6 };
 
-/*
- * If nothing was sent before the last of TRIES is over, later data meets a responder that has been ready for a long
- * time.
- */
+/* After the last of TRIES, the responder has been ready for a long time, and has the first FPDU. */
 static bool nudge_is_silent(const struct iw_qp *qp)
 {
 	return qp->initiator && !atomic_load(&qp->stream.rx_count) &&
 	       atomic_load(&qp->state) == IBV_QPS_RTS;
 }
 
-/* Whether we have sent data, and the sending side is between two FPDUs, with nothing waiting. */
-static bool nudge_has_spoken(const struct iw_qp *qp)
+static bool nudge_is_due(const struct iw_qp *qp, bool first)
 {
-	return qp->stream.tx.send_msn && !qp->stream.tx.blocked && !qp->stream.tx.part && !iw_tx_pending(&qp->stream);
+	struct iwarp_options o;
+
+	iwarp_get_options(&o);
+	return o.first_fpdu || (!first && qp->stream.tx.send_msn);
+}
+
+/* Whether the sending side is between two FPDUs, with nothing waiting. */
+static bool nudge_fits(const struct iw_qp *qp)
+{
+	return !qp->stream.tx.blocked && !qp->stream.tx.part && !iw_tx_pending(&qp->stream);
 }
 
 static void nudge_send(struct iw_qp *qp)
@@ -63,7 +74,7 @@ void iw_nudge(struct iw_id *id, bool first)
 	if (qp && id->nudges <= TRIES) {
 		iw_lock(&qp->lock);
 		more = qp->stream.fd >= 0 && nudge_is_silent(qp);
-		if (more && !first && nudge_has_spoken(qp))
+		if (more && nudge_is_due(qp, first) && nudge_fits(qp))
 			nudge_send(qp);
 		iw_unlock(&qp->lock);
 	}

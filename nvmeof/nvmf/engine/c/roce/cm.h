@@ -35,7 +35,7 @@ struct ro_id {
 	struct ro_port *port;
 	bool bound, afonly;
 	struct list_link link;		/* of the list of all ids */
-	struct list_link numbered, requesting, receiving, listening;	/* of cm_find.c */
+	struct list_link numbered, requesting, asking, receiving, listening;	/* of cm_find.c */
 	struct ro_id *listener;
 	unsigned int pending, backlog;	/* of a listener: its children that the application has not decided */
 	unsigned int events;		/* queued, or taken and not acknowledged */
@@ -54,6 +54,7 @@ struct ro_id {
 	uint8_t mad[RO_MAD];		/* repeated until there is a response */
 	struct list_link timed;		/* of the ids with such a message */
 	uint64_t send_at, give_up_at, interval;
+	uint64_t refused_until;		/* as long as nobody listens, it is sent again */
 };
 
 /* cm_event.c */
@@ -72,6 +73,8 @@ void ro_id_left_request(struct ro_id *id);
 /* Send the id's message, and, if again, repeat it until ro_id_quiet(); give up after a while. */
 void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again);
 void ro_id_quiet(struct ro_id *id);
+/* Tell the peer that its answer is no longer waited for. */
+void ro_id_gave_up(struct ro_id *id);
 /* End the queue pair of an id, and notify the peer. */
 void ro_id_end(struct ro_id *id, const char *why, bool tell);
 int ro_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps);
@@ -103,6 +106,8 @@ void ro_id_forget(struct ro_id *id);
 struct ro_id *ro_id_find(const struct ro_port *port, const union ro_addr *from, const struct ro_cm_fields *f);
 /* The id of the request that a peer's queue pair made, unless it has ended. */
 struct ro_id *ro_id_of_request(const struct ro_port *port, const union ro_addr *from, uint32_t qpn);
+/* The id whose answer a peer, which knows only its own communication id, no longer waits for. */
+struct ro_id *ro_id_of_asker(const struct ro_port *port, const union ro_addr *from, uint32_t comm);
 struct ro_id *ro_id_listener(const struct ro_port *port, uint64_t service);
 /* Whether an address has a connection with this port, which proves that it receives. */
 bool ro_addr_receives(const struct ro_port *port, const union ro_addr *peer);

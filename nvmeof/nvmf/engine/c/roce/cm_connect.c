@@ -2,6 +2,7 @@
 /* connect, accept, reject, disconnect: the application's half of a connection's life, under iw_cm_lock. */
 #include "cm.h"
 #include "stats.h"
+#include "util/clock.h"
 
 static int connect_fail(int e)
 {
@@ -15,6 +16,14 @@ uint64_t ro_patience_ns(const struct ro_id *id)
 
 	iwarp_get_options(&o);
 	return 1000000ull * (id->patience_ms > o.handshake_timeout_ms ? id->patience_ms : o.handshake_timeout_ms);
+}
+
+static uint64_t refused_ns(void)
+{
+	struct iwarp_options o;
+
+	iwarp_get_options(&o);
+	return 1000000ull * o.refused_ms;
 }
 
 static void connect_depths(struct ro_id *id, const struct rdma_conn_param *param)
@@ -64,6 +73,7 @@ int ro_connect(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	f.data = param ? param->private_data : NULL;
 	ro_cm_put(id->mad, &f);
 	id->state = RO_ID_REQ_SENT;
+	id->refused_until = clock_ns() + refused_ns();
 	ro_id_say(id, ro_patience_ns(id), true);
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;
@@ -159,6 +169,7 @@ int ro_disconnect(struct rdma_cm_id *rid)
 		break;
 	case RO_ID_REQ_SENT:
 		ro_id_quiet(id);
+		ro_id_gave_up(id);
 		id->state = RO_ID_ENDED;
 		break;
 	case RO_ID_ENDED:

@@ -10,6 +10,7 @@ enum { BITS = 12, CHAINS = 1 << BITS };
 
 static struct list numbered[CHAINS];	/* by the local communication id */
 static struct list requests[CHAINS];	/* incoming: by the peer's address and queue pair */
+static struct list askers[CHAINS];	/* incoming: by the peer's address and communication id */
 static struct list receivers[CHAINS];	/* connected: by the peer's address */
 static struct list listeners;
 static uint64_t keys[3];
@@ -19,7 +20,7 @@ static uint64_t key64(void)
 	return (uint64_t)iw_random32() << 32 | iw_random32() | 1;
 }
 
-static struct list *chain_of(struct list chains[CHAINS], const union ro_addr *a, uint32_t qpn)
+static struct list *chain_of(struct list chains[CHAINS], const union ro_addr *a, uint32_t number)
 {
 	uint64_t half[2] = { 0, 0 };
 
@@ -30,7 +31,7 @@ static struct list *chain_of(struct list chains[CHAINS], const union ro_addr *a,
 		memcpy(half, &a->in6.sin6_addr, sizeof(half));
 	else
 		memcpy(half, &a->in.sin_addr, sizeof(a->in.sin_addr));
-	return &chains[(half[0] * keys[0] + half[1] * keys[1] + qpn * keys[2]) >> (64 - BITS)];
+	return &chains[(half[0] * keys[0] + half[1] * keys[1] + number * keys[2]) >> (64 - BITS)];
 }
 
 void ro_id_number(struct ro_id *id)
@@ -43,6 +44,7 @@ void ro_id_number(struct ro_id *id)
 void ro_id_requests(struct ro_id *id)
 {
 	list_push(chain_of(requests, &id->peer, id->request.qpn), &id->requesting);
+	list_push(chain_of(askers, &id->peer, id->remote_comm), &id->asking);
 }
 
 void ro_id_listens(struct ro_id *id)
@@ -59,6 +61,7 @@ void ro_id_forget(struct ro_id *id)
 {
 	list_remove(&id->numbered);
 	list_remove(&id->requesting);
+	list_remove(&id->asking);
 	list_remove(&id->receiving);
 	list_remove(&id->listening);
 }
@@ -82,6 +85,18 @@ struct ro_id *ro_id_of_request(const struct ro_port *port, const union ro_addr *
 		struct ro_id *id = container_of(link, struct ro_id, requesting);
 
 		if (id->state != RO_ID_ENDED && id->request.qpn == qpn && id->port == port &&
+		    ro_addr_same(&id->peer, from))
+			return id;
+	}
+	return NULL;
+}
+
+struct ro_id *ro_id_of_asker(const struct ro_port *port, const union ro_addr *from, uint32_t comm)
+{
+	for (struct list_link *link = chain_of(askers, from, comm)->head; link; link = link->next) {
+		struct ro_id *id = container_of(link, struct ro_id, asking);
+
+		if (id->state == RO_ID_REP_SENT && id->remote_comm == comm && id->port == port &&
 		    ro_addr_same(&id->peer, from))
 			return id;
 	}

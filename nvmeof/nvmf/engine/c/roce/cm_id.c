@@ -38,10 +38,20 @@ void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again)
 	iw_helper_kick();
 }
 
+void ro_id_gave_up(struct ro_id *id)
+{
+	uint8_t mad[RO_MAD];
+
+	ro_cm_gave_up(mad, id->mad);
+	ro_port_send_mad(id->port, &id->peer, mad);
+}
+
 static void gave_up(struct ro_id *id)
 {
 	ro_id_quiet(id);
 	iw_stats.failed++;
+	if (id->state == RO_ID_REQ_SENT)
+		ro_id_gave_up(id);
 	if (id->state == RO_ID_REP_SENT)
 		ro_id_end(id, "the peer did not confirm the connection", false);
 	id->state = RO_ID_ENDED;
@@ -223,6 +233,8 @@ int ro_destroy_id(struct rdma_cm_id *rid)
 	if (rid->qp)
 		cm_destroy_qp(id);
 	ro_id_quiet(id);
+	if (id->state == RO_ID_REQ_SENT)
+		ro_id_gave_up(id);
 	ro_event_purge(id);
 	for (struct list_link *link = list_has(&id->listening) ? ro_ids.head : NULL; link; link = link->next) {
 		struct ro_id *child = container_of(link, struct ro_id, link);

@@ -8,6 +8,7 @@
 #include "util/clock.h"
 
 #define MRA_NS 4000000000ull
+#define ASK_AGAIN_NS 20000000ull	/* until a request that nobody listened for is sent again */
 
 enum { MESSAGES = 64 };		/* at once: a flood must delay neither timers nor other users of the lock */
 
@@ -86,9 +87,9 @@ static void request_new(struct ro_id *listener, struct ro_port *port, const stru
 	id->id.port_num = 1;
 	id->request = *f;
 	id->request.data = NULL;
+	id->remote_comm = f->local_comm;
 	ro_id_number(id);
 	ro_id_requests(id);
-	id->remote_comm = f->local_comm;
 	id->mtu = f->mtu;
 	id->listener = listener;
 	listener->pending++;
@@ -163,18 +164,30 @@ void ro_established(struct ro_id *id)
 	ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
+/* Ask again, with another communication id: the refusal of the first request may come twice. */
+static void ask_again(struct ro_id *id, uint64_t send_at)
+{
+	ro_id_number(id);
+	ro_cm_ask_again(id->mad, id->local_comm, id->mtu);
+	id->send_at = send_at;
+}
+
 static void rejected(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
-	struct ro_id *id = ro_id_find(port, &m->from, f);
+	struct ro_id *id = !f->remote_comm && f->reason == RO_REJ_TIMEOUT ?
+				   ro_id_of_asker(port, &m->from, f->local_comm) :
+				   ro_id_find(port, &m->from, f);
+	const uint64_t now = clock_ns();
 
 	if (!id || (id->state != RO_ID_REQ_SENT && id->state != RO_ID_REP_SENT))
 		return;
 	if (id->state == RO_ID_REQ_SENT && f->reason == RO_REJ_INVALID_MTU && id->mtu > RO_MTU_MIN) {
-		/* with another communication id: the refusal of the first request may come twice */
 		id->mtu /= 2;
-		ro_id_number(id);
-		ro_cm_ask_again(id->mad, id->local_comm, id->mtu);
-		ro_port_send_mad(port, &id->peer, id->mad);
+		ask_again(id, now);
+		return;
+	}
+	if (id->state == RO_ID_REQ_SENT && f->reason == RO_REJ_INVALID_SERVICE && now < id->refused_until) {
+		ask_again(id, now + ASK_AGAIN_NS);
 		return;
 	}
 	ro_id_end(id, "the peer rejected the connection", false);

@@ -10,7 +10,8 @@ enum {
 	REQ_LOCAL_GID = 56, REQ_REMOTE_GID = 72, REQ_HOP_LIMIT = 93, REQ_ACK_TIMEOUT = 95, REQ_PRIVATE = 140,
 	REP_QPN = 12, REP_PSN = 20, REP_RESOURCES = 24, REP_DEPTH = 25, REP_RNR = 27, REP_GUID = 28,
 	REP_PRIVATE = 36,
-	REJ_ABOUT = 8, REJ_REASON = 10, REJ_PRIVATE = 84,
+	REJ_ABOUT = 8, REJ_INFO_LEN = 9, REJ_REASON = 10, REJ_INFO = 12, REJ_PRIVATE = 84,
+	GUID_LEN = 8,
 	MRA_ABOUT = 8, MRA_TIMEOUT = 9,
 	DREQ_QPN = 8,
 	CM_TIMEOUT = 20,		/* 4.3 s, until a response comes */
@@ -174,6 +175,17 @@ void ro_cm_put(uint8_t mad[RO_MAD], const struct ro_cm_fields *f)
 	default:
 		break;
 	}
+}
+
+void ro_cm_gave_up(uint8_t mad[RO_MAD], const uint8_t req[RO_MAD])
+{
+	const struct ro_cm_fields f = {
+		.kind = RO_CM_REJ, .local_comm = ro_get32(req + HEADER), .reason = RO_REJ_TIMEOUT, .about = 2,
+	};
+
+	ro_cm_put(mad, &f);
+	mad[HEADER + REJ_INFO_LEN] = GUID_LEN << 1;
+	memcpy(mad + HEADER + REJ_INFO, req + HEADER + REQ_GUID, GUID_LEN);
 }
 
 void ro_cm_ask_again(uint8_t mad[RO_MAD], uint32_t local_comm, uint32_t mtu)

@@ -49,6 +49,8 @@ struct ro_cm_fields {
 /* Read a message; false if it is not of the communication manager, or of a kind that is not used. */
 bool ro_cm_get(const uint8_t mad[RO_MAD], struct ro_cm_fields *f);
 void ro_cm_put(uint8_t mad[RO_MAD], const struct ro_cm_fields *f);
+/* Write that no answer to this REQ is waited for: its receiver finds it by the GUID that both have. */
+void ro_cm_gave_up(uint8_t mad[RO_MAD], const uint8_t req[RO_MAD]);
 /* Change the MTU and the communication id of a REQ that was written. */
 void ro_cm_ask_again(uint8_t mad[RO_MAD], uint32_t local_comm, uint32_t mtu);
 

@@ -12,7 +12,7 @@ enum { TICK_NS = 4000000, QUIET_NS = 200000000 };
 
 /* 4.096 us * 2^13; with the doubling, and more tries than the verbs can ask for, the end comes after half a minute. */
 #define TIMEOUT_NS 33554432ull
-enum { MORE_TRIES = 3, DOUBLINGS = 9 };
+enum { MORE_TRIES = 3, DOUBLINGS = 8 };
 
 static struct list ticking;
 static uint64_t next_tick;

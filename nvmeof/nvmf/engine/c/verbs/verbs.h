@@ -222,6 +222,13 @@ struct iwarp_options {
 	uint16_t mpa_revision;
 	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
 	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 10000 */
+	/*
+	 * The initiator's device sends an empty RDMA WRITE at once, for applications whose responder is the first to
+	 * speak: false, as NVMe's hosts are.
+	 */
+	bool first_fpdu;
+	/* How long a connection that is refused because nobody listens is asked for again, also with RoCEv2: 0. */
+	uint32_t refused_ms;
 };
 void iwarp_set_options(const struct iwarp_options *options);
 void iwarp_get_options(struct iwarp_options *options);
