@@ -54,6 +54,16 @@ static int query_port_sized(struct ibv_context *context, uint8_t port, struct ib
 	return rc;
 }
 
+enum { NO_VENDOR = 0x026e76 };		/* programs expect a number: this one is locally administered */
+
+static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	const int rc = device()->query_device(context, attr);
+
+	attr->vendor_id = NO_VENDOR;
+	return rc;
+}
+
 static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			   struct ibv_device_attr_ex *attr, size_t size)
 {
@@ -62,7 +72,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
 	memset(attr, 0, size);
 	if (size >= offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) + sizeof(attr->phys_port_cnt_ex))
 		attr->phys_port_cnt_ex = 1;
-	return device()->query_device(context, &attr->orig_attr);
+	return query_device(context, &attr->orig_attr);
 }
 
 static struct ibv_context *extended;
@@ -132,7 +142,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	return device()->query_device(context, attr);
+	return query_device(context, attr);
 }
 
 #undef ibv_query_port

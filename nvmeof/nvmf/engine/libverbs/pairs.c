@@ -10,6 +10,7 @@ enum {
 		  IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV,
 	ATOMIC_OPS = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	ATOMIC_WRITE_OPS = 1 << 12,	/* IBV_QP_EX_WITH_ATOMIC_WRITE, of later headers */
+	ATOMIC_WRITE_SIZE = 8,		/* its value is part of the request */
 	/* Write with immediate data is younger than iWARP's RDMA protocol */
 	IWARP_LACKS = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_IMM,
 };
@@ -36,6 +37,9 @@ int plain_attr(const struct ibv_qp_init_attr_ex *attr, struct ibv_qp_init_attr *
 		return EINVAL;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && !ops_supported(attr->send_ops_flags))
 		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ATOMIC_WRITE_OPS &&
+	    plain->cap.max_inline_data < ATOMIC_WRITE_SIZE)
+		plain->cap.max_inline_data = ATOMIC_WRITE_SIZE;
 	return 0;
 }
 
@@ -46,11 +50,16 @@ int pair_extend(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	struct ibv_qp *qp;
+
 	if (attr->qp_type != IBV_QPT_RC) {
 		unsupported();
 		return NULL;
 	}
-	return device()->bare_create(pd, attr);
+	qp = device()->bare_create(pd, attr);
+	if (qp)
+		qp->state = IBV_QPS_RESET;	/* as the library has it, whatever the device says if it is asked */
+	return qp;
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
@@ -87,7 +96,11 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return device()->modify_qp(qp, attr, mask);
+	const int rc = device()->modify_qp(qp, attr, mask);
+
+	if (!rc && mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
+	return rc;
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)

@@ -85,7 +85,8 @@ enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 		return IW_BAD_PD;
 	if (!bind->length)
 		return IW_BAD_BOUNDS;
-	if (bind->access & ~(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE))
+	/* the right to local writing is the region's, and may be named all the same */
+	if (bind->access & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE))
 		return IW_BAD_ACCESS;
 	if (bind->access & IBV_ACCESS_REMOTE_WRITE)
 		need |= IBV_ACCESS_LOCAL_WRITE;
@@ -101,7 +102,7 @@ enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 
 	s->base = bind->addr;
 	s->length = bind->length;
-	s->access = bind->access;
+	s->access = bind->access & ~IBV_ACCESS_LOCAL_WRITE;
 	s->parent = bind->parent;
 	list_push(&windows->bound, &mw->link);
 	atomic_store_explicit(&s->stag, bind->stag, memory_order_relaxed);

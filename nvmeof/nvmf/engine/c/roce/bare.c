@@ -82,11 +82,13 @@ void ro_bare_release(struct rdma_cm_id *rid)
 	pthread_mutex_unlock(&iw_cm_lock);
 }
 
-/* RESET to INIT: the rights of the memory regions are those that count. */
-static int to_init(const struct ibv_qp_attr *attr, int mask)
+/* RESET to INIT. */
+static int to_init(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	if ((mask & INIT_NEEDS) != INIT_NEEDS || attr->port_num != 1 || attr->pkey_index)
 		return EINVAL;
+	qp->access = (int)attr->qp_access_flags;
+	ro_qp_set_state(qp, IBV_QPS_INIT);
 	return 0;
 }
 
@@ -143,9 +145,7 @@ static int bare_modify(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mas
 	int rc = EINVAL;
 
 	if (attr->qp_state == IBV_QPS_INIT && from == IBV_QPS_RESET) {
-		rc = to_init(attr, mask);
-		if (!rc)
-			ro_qp_set_state(qp, IBV_QPS_INIT);
+		rc = to_init(qp, attr, mask);
 	} else if (attr->qp_state == IBV_QPS_RTR && from == IBV_QPS_INIT) {
 		rc = to_rtr(qp, attr, mask);
 	} else if (attr->qp_state == IBV_QPS_RTS && from == IBV_QPS_RTR) {

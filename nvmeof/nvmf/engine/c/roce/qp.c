@@ -99,6 +99,8 @@ struct ro_qp *ro_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->windows.lock = &qp->lock;
 	qp->place.wake = no_wake;
 	qp->sq_sig_all = attr->sq_sig_all;
+	qp->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_ATOMIC;
 	qp->recv_pd = attr->srq ? attr->srq->pd : pd;
 	qp->qp.context = pd->context;
 	qp->qp.qp_context = attr->qp_context;
@@ -264,8 +266,7 @@ int ro_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct 
 	attr->max_rd_atomic = (uint8_t)qp->ord;
 	attr->max_dest_rd_atomic = (uint8_t)qp->ird;
 	attr->port_num = 1;
-	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC;
+	attr->qp_access_flags = (unsigned int)qp->access;
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;

@@ -126,6 +126,7 @@ struct ro_qp {
 	uint32_t dqpn, mtu;
 	uint16_t ird, ord;
 	unsigned int retry_limit, rnr_limit;
+	int access;			/* the peer's rights to memory, in addition to those of the region */
 	uint8_t flush;			/* enum ro_flush */
 	bool flush_known;
 	bool too_large;			/* a packet did not fit a part of the way */

@@ -278,6 +278,17 @@ static bool in_place(const struct ro_qp *qp, const struct ro_packet *p)
 	return p->len <= qp->mtu && (p->len || (flags & RO_F_FIRST));
 }
 
+/* Whether the queue pair lets the peer do this to memory at all. */
+static bool permitted(const struct ro_qp *qp, uint8_t kind)
+{
+	static const int rights[] = {
+		[RO_WRITE] = IBV_ACCESS_REMOTE_WRITE, [RO_READ] = IBV_ACCESS_REMOTE_READ,
+		[RO_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC, [RO_ATOMIC_WRITE] = IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	return kind > RO_ATOMIC_WRITE || !(rights[kind] & ~qp->access);
+}
+
 void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 {
 	struct ro_responder *r = &qp->rsp;
@@ -301,6 +312,9 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 	if (!in_place(qp, p))
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR,
 		       "the peer sent a packet out of place or of a wrong length");
+	else if (!permitted(qp, p->op->kind))
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
+		       "the queue pair does not permit what the peer asks for");
 	else if (p->op->kind == RO_SEND)
 		take_send(qp, p);
 	else if (p->op->kind == RO_WRITE)
