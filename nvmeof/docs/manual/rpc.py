@@ -28,7 +28,7 @@ from typing import (
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nvmf.rpc import results
+from nvmf.rpc import results, spdk_threads
 from nvmf.target.rpc.methods import METHODS, MODULES
 from nvmf.target.rpc.registry import Method, Params
 
@@ -312,7 +312,8 @@ def _json(value: object) -> str:
 
 def _kinds() -> list[type]:
     """Return the types of objects in results, in the order of their definition."""
-    every = [kind for kind in vars(results).values() if is_typeddict(kind)]
+    found = [*vars(results).values(), *vars(spdk_threads).values()]
+    every = [kind for kind in found if is_typeddict(kind)]
     return [kind for kind in every if isinstance(kind, type)]
 
 

@@ -17,6 +17,7 @@ from nvmf.rpc.errors import Code, RpcError
 from nvmf.target.change.edit import EditError
 from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc.methods import METHODS
+from nvmf.target.rpc.unsupported import reason
 
 if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
@@ -122,9 +123,8 @@ async def _call(
 ) -> object:
     method = METHODS.get(name)
     if method is None:
-        raise RpcError(
-            Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: see rpc_get_methods"
-        )
+        why = reason(name) or "see rpc_get_methods"
+        raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {name[:64]}: {why}")
     started = await asyncio.shield(administration)
     try:
         result = await method.call(started, params)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict
 
 from nvmf.rpc.errors import Code, RpcError
-from nvmf.rpc.results import Framework, Scheduler
+from nvmf.rpc.results import Framework, ReactorThread, Scheduler
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
     from nvmf.target.service.administration import Administration
 
 START_INIT = "framework_start_init"
+TICK_RATE = 1_000_000_000
 _ANSWERED = 0.05
 """Seconds in which the response is sent; without it, a client sees the connection end."""
 
@@ -50,29 +51,39 @@ def wait_init(administration: Administration, params: Params) -> bool:
 @method("framework_get_reactors", Params, "reactors")
 def get_reactors(administration: Administration, params: Params) -> Framework:
     """Return the reactors."""
-    config = administration.server.config.target
-    cpus = [-1] * config.reactors if config.cpus is None else list(config.cpus)
     return {
-        "tick_rate": 1_000_000_000,
+        "tick_rate": TICK_RATE,
         "pid": os.getpid(),
         "reactors": [
             {
-                "lcore": cpu if cpu >= 0 else number,
+                "lcore": cpu if cpu >= 0 else thread["id"] - 1,
                 "busy": 0,
                 "idle": 0,
                 "in_interrupt": True,
-                "lw_threads": [
-                    {
-                        "name": f"reactor_{number}",
-                        "id": number + 1,
-                        "cpumask": f"{1 << cpu:x}" if cpu >= 0 else _every_cpu(),
-                        "elapsed": 0,
-                    }
-                ],
+                "lw_threads": [thread],
             }
-            for number, cpu in enumerate(cpus)
+            for cpu, thread in zip(_cpus(administration), threads(administration), strict=True)
         ],
     }
+
+
+def _cpus(administration: Administration) -> list[int]:
+    """Return the processor of each reactor, -1 if it is not bound to one."""
+    config = administration.server.config.target
+    return [-1] * config.reactors if config.cpus is None else list(config.cpus)
+
+
+def threads(administration: Administration) -> list[ReactorThread]:
+    """Return the thread of each reactor."""
+    return [
+        {
+            "name": f"reactor_{number}",
+            "id": number + 1,
+            "cpumask": f"{1 << cpu:x}" if cpu >= 0 else _every_cpu(),
+            "elapsed": 0,
+        }
+        for number, cpu in enumerate(_cpus(administration))
+    ]
 
 
 def _every_cpu() -> str:

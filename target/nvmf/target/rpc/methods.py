@@ -11,6 +11,7 @@ __all__ = ["METHODS", "MODULES"]
 
 MODULES = (
     "framework",
+    "threads",
     "transport",
     "bdevs",
     "bdevlist",

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results of SPDK's methods about threads; see nvmf.rpc.results."""
+
+from typing import TypedDict
+
+
+class ThreadStats(TypedDict):
+    """A reactor's thread."""
+
+    name: str
+    id: int
+    cpumask: str
+    """Hexadecimal."""
+    busy: int
+    """Not measured: 0."""
+    idle: int
+    """Not measured: 0."""
+    active_pollers_count: int
+    """1: a reactor polls all of its queues in one loop."""
+    timed_pollers_count: int
+    paused_pollers_count: int
+
+
+class ThreadsStats(TypedDict):
+    """The threads of the reactors."""
+
+    tick_rate: int
+    threads: list[ThreadStats]
+
+
+class Poller(TypedDict):
+    """What a thread polls."""
+
+    name: str
+    id: int
+    state: str
+    """running: an idle reactor sleeps until an event."""
+    run_count: int
+    """Not measured: 0."""
+    busy_count: int
+    """Not measured: 0."""
+
+
+class ThreadPollers(TypedDict):
+    """The pollers of a thread."""
+
+    name: str
+    id: int
+    active_pollers: list[Poller]
+    timed_pollers: list[Poller]
+    paused_pollers: list[Poller]
+
+
+class ThreadsPollers(TypedDict):
+    """The pollers of all threads."""
+
+    tick_rate: int
+    threads: list[ThreadPollers]
+
+
+class IoChannel(TypedDict):
+    """What a thread uses."""
+
+    name: str
+    """nvmf_tgt, as in SPDK."""
+    ref: int
+    """The queue pairs that are connected."""
+
+
+class ThreadChannels(TypedDict):
+    """What a thread uses."""
+
+    name: str
+    id: int
+    io_channels: list[IoChannel]
+
+
+class ThreadsChannels(TypedDict):
+    """What all threads use."""
+
+    tick_rate: int
+    threads: list[ThreadChannels]
+
+
+class Monitoring(TypedDict):
+    """Whether context switches are monitored."""
+
+    enabled: bool
+    """Always false."""
+
+
+class Notification(TypedDict):
+    """An event; there are none."""
+
+    type: str
+    ctx: str
+    id: int

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SPDK's methods about threads and notifications, for scripts that watch a target.
+
+SPDK runs light-weight threads on reactors; here, a reactor is one thread.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from nvmf.rpc.errors import RpcError
+from nvmf.rpc.spdk_threads import (
+    Monitoring,
+    Notification,
+    ThreadsChannels,
+    ThreadsPollers,
+    ThreadsStats,
+)
+from nvmf.target.rpc.framework import TICK_RATE, threads
+from nvmf.target.rpc.registry import Params, method
+
+if TYPE_CHECKING:
+    from nvmf.target.service.administration import Administration
+
+
+class Monitor(Params):
+    enabled: bool | None = None
+    """false, or left out."""
+
+
+class Notifications(Params):
+    id: int | None = None
+    """No effect."""
+    max: int | None = None
+    """No effect."""
+
+
+@method("thread_get_stats", Params, None)
+def get_stats(administration: Administration, params: Params) -> ThreadsStats:
+    """Return the thread of each reactor; nvmf_get_stats has their queues and commands."""
+    return {
+        "tick_rate": TICK_RATE,
+        "threads": [
+            {
+                "name": one["name"],
+                "id": one["id"],
+                "cpumask": one["cpumask"],
+                "busy": 0,
+                "idle": 0,
+                "active_pollers_count": 1,
+                "timed_pollers_count": 0,
+                "paused_pollers_count": 0,
+            }
+            for one in threads(administration)
+        ],
+    }
+
+
+@method("thread_get_pollers", Params, None)
+def get_pollers(administration: Administration, params: Params) -> ThreadsPollers:
+    """Return the poller of each reactor, its loop over queues and stores."""
+    return {
+        "tick_rate": TICK_RATE,
+        "threads": [
+            {
+                "name": one["name"],
+                "id": one["id"],
+                "active_pollers": [
+                    {
+                        "name": "reactor",
+                        "id": 1,
+                        "state": "running",
+                        "run_count": 0,
+                        "busy_count": 0,
+                    }
+                ],
+                "timed_pollers": [],
+                "paused_pollers": [],
+            }
+            for one in threads(administration)
+        ],
+    }
+
+
+@method("thread_get_io_channels", Params, None)
+def get_io_channels(administration: Administration, params: Params) -> ThreadsChannels:
+    """Return the connected queue pairs of each reactor, as references to the target."""
+    counts = administration.server.reactor_counts()
+    return {
+        "tick_rate": TICK_RATE,
+        "threads": [
+            {
+                "name": one["name"],
+                "id": one["id"],
+                "io_channels": [
+                    {
+                        "name": "nvmf_tgt",
+                        "ref": found["current_admin_qpairs"] + found["current_io_qpairs"],
+                    }
+                ],
+            }
+            for one, found in zip(threads(administration), counts, strict=True)
+        ],
+    }
+
+
+@method("framework_monitor_context_switch", Monitor, None)
+def monitor_context_switch(administration: Administration, params: Monitor) -> Monitoring:
+    """Return that context switches are not monitored; refuse to enable it."""
+    if params.enabled:
+        raise RpcError(
+            -errno.ENOTSUP,
+            "context switches are not monitored: an idle reactor sleeps, which is one; see "
+            "/proc/PID/task/TID/status, or nvmeof lab, which records them",
+        )
+    return {"enabled": False}
+
+
+@method("notify_get_types", Params, None)
+def get_types(administration: Administration, params: Params) -> list[str]:
+    """Return the types of notifications: there are none."""
+    return []
+
+
+@method("notify_get_notifications", Notifications, None)
+def get_notifications(administration: Administration, params: Notifications) -> list[Notification]:
+    """Return no notifications: there are no types of them; the log has changes and events."""
+    return []
