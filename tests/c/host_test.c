@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "host_rig.h"
-#include "host/load.h"
+#include "host_cases_bench.h"
 #include "mini_target.h"
 
 #include <sys/socket.h>
@@ -286,79 +286,6 @@ static void test_target_goes(struct mini *m)
 	rig_down(&r);
 }
 
-static void test_bench(struct mini *m)
-{
-	struct host_load_options o = {
-		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1,
-		.queue_depth = 8, .queues = 4, .threads = 2, .cpu = -1,
-	};
-	struct host_load_run run = {
-		.random = true, .read_percent = 50, .block_size = 4096, .seconds = 0.3,
-		.npercentiles = 3, .percentiles = { 1, 50, 100 },
-	};
-	struct host_load_live live;
-	struct host_load_result r;
-	struct host_load *load;
-	struct host_error e;
-
-	do	/* on a stalled machine, the first attempt may have no time for any */
-		CHECK(host_bench(&o, &run, &r, &e) == 0);
-	while (r.queue_min_iops * r.seconds < 2 && (run.seconds *= 2) < CHECK_PATIENCE_S);
-	CHECK(r.ios > 10 && r.bytes == r.ios * 4096 && r.p50_us > 0 && r.p99_us >= r.p50_us);
-	CHECK(r.queue_min_iops > 0 && r.queue_max_iops >= r.queue_min_iops);
-	CHECK(r.queue_max_iops <= (double)r.ios / r.seconds);
-	CHECK(r.read.ios && r.write.ios && r.read.ios + r.write.ios == r.ios);
-	for (int i = 0; i < 2; i++) {
-		const struct host_load_part *p = i ? &r.write : &r.read;
-
-		CHECK(p->min_us > 0 && p->min_us <= p->mean_us && p->mean_us <= p->max_us && p->stddev_us >= 0);
-		CHECK(p->percentile_us[0] >= p->min_us && p->percentile_us[0] <= p->percentile_us[1]);
-		CHECK(p->percentile_us[2] <= p->max_us && p->percentile_us[2] > 0.99 * p->max_us);
-	}
-	host_bench_live(&live);
-	CHECK(live.ns > 0 && live.reads + live.writes > 0 && live.reads + live.writes <= r.ios);
-	run.npercentiles = HOST_LOAD_PERCENTILES + 1;
-	CHECK(host_bench(&o, &run, &r, &e) == -EINVAL);
-	CHECK_HAS(e.text, "21 percentiles");
-	run.npercentiles = 0;
-	run.block_size = 1000;
-	CHECK(host_bench(&o, &run, &r, &e) == -EINVAL);
-	CHECK_HAS(e.text, "block size 1000");
-	run.block_size = 4096;
-	o.nsid = 3;
-	CHECK(host_bench(&o, &run, &r, &e) < 0);
-
-	/* a run on some of the queues, and one on all, with the same load */
-	o.nsid = 1;
-	o.queues = 5;
-	load = host_load_connect(&o, &e);
-	CHECK(load);
-	run.seconds = 0.1;
-	for (unsigned i = 0; load && i < 3; i++) {
-		run.queues = 1 + 2 * i;
-		run.depth = (uint16_t)(1 + i);
-		CHECK(host_load_run(load, &run, &r, &e) == 0, "%s", e.text);
-	}
-	run.depth = 9;
-	CHECK(!load || host_load_run(load, &run, &r, &e) == -EINVAL);
-	CHECK_HAS(e.text, "9 commands on each of 5 queues");
-	host_load_destroy(load);
-}
-
-/* More queues than a controller grants: the load makes a second controller. */
-static void test_bench_controllers(struct mini *m)
-{
-	const struct host_load_options o = {
-		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1,
-		.queue_depth = 1, .queues = 150, .threads = 1, .cpu = -1,
-	};
-	const struct host_load_run run = { .read_percent = 100, .block_size = 512, .seconds = 0.1 };
-	struct host_load_result r;
-	struct host_error e;
-
-	CHECK(host_bench(&o, &run, &r, &e) == 0, "%s", e.text);
-}
-
 int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
@@ -374,6 +301,7 @@ int main(int argc, char **argv)
 	test_full_queue(m);
 	test_sleep(m);
 	test_bench(m);
+	test_bench_range(m);
 	test_bench_controllers(m);
 	test_target_goes(m);
 	mini_stop(m);

@@ -181,3 +181,49 @@ def test_progress_and_an_interrupt(where: str) -> None:
     os.close(master)
     assert "commands" in out
     assert "percentiles : p50 " in out
+
+
+@pytest.mark.parametrize("rw", ["read", "randread"])
+def test_a_size_ends_a_load(run: Run, where: str, rw: str) -> None:
+    """Each queue transfers so much; nothing of a ramp is counted."""
+    args = ("--rw", rw, "--bs", "4k", "--size", "64k", "--numjobs", "2", "--ramp_time", "20ms")
+    status, out, err = run(where, *args, "-o", "json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["runs"][0]["ios"] == 2 * 16
+    load = found["load"]
+    assert (load["size"], load["runtime"], load["ramp_time"]) == (65536, None, 0.02)
+    assert run(where, *args, "--runtime", "1h")[0] == 0
+    assert measured(run, where, *SHORT, *args, "--time_based")["load"]["runtime"] == 0.2
+
+
+def test_a_range(run: Run, where: str) -> None:
+    """Only the range is written, and only its data is in the way."""
+    with connect(where, **OPTIONS) as controller:
+        disk = controller.namespace(1)
+        disk.write(0, b"x" * 512)
+        args = ("--rw", "write", "--bs", "4k", "--iodepth", "1", "--size", "8k")
+        assert run(where, *args, "--offset", "50%")[0] == 0
+        half = disk.blocks // 2
+        assert disk.read(half - 1, 1) == bytes(512)
+        assert all(disk.read(lba, 1) != bytes(512) for lba in range(half, half + 16))
+        assert disk.read(half + 16, 1) == bytes(512)
+        status, _, err = run(where, *args, "--offset", "0%")
+        assert (status, "block 0 is not zero" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--offset", "100"), "--offset must be a multiple of the block size of 512, not 100"),
+        (("--offset", "8m"), "--offset 8388608: namespace 1 has 8388608 bytes"),
+        (("--offset", "1m", "--size", "8m"), "extends past the end of namespace 1"),
+        (("--size", "512"), "--size 512 is less than one command of 4096 bytes (--bs)"),
+        (("--size", "101%"), "'101%' is not a percentage"),
+        (("--size", "0"), "--size must be more than 0"),
+        (("--ramp_time", "1e10"), "--ramp_time must be at most"),
+    ],
+)
+def test_wrong_ranges(run: Run, where: str, words: tuple[str, ...], answer: str) -> None:
+    status, _, err = run(where, *words)
+    assert (status, answer in err) == (2, True), err

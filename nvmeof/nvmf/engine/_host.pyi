@@ -200,6 +200,10 @@ def bench(
     hostid: str | None = None,
     fua: bool = False,
     flush: bool = False,
+    ramp: float = 0,
+    offset: int = 0,
+    size: int = 0,
+    commands: int = 0,
     remote_keys: Literal["command", "buffer"] = "command",
     percentiles: Sequence[float] = ...,
 ) -> dict[str, Any]:
@@ -208,6 +212,9 @@ def bench(
     rw: read, write, randread or randwrite; or a mix, rw (also readwrite) or randrw, of which
     read_percent are reads (-1: 50; invalid for the others).  fua: writes have Force Unit Access.
     flush: each write is followed by a Flush, and its latency is that of both.
+
+    The load uses size bytes from offset on (0: to the end of the namespace), and ends after seconds
+    or after commands of each queue (0: no limit). Nothing is counted in the ramp seconds before.
 
     The polling threads (0: bench_threads()) share the queues, which use as many controllers as
     needed; cpu is the CPU of the first thread, the other threads use the following CPUs.

@@ -39,6 +39,7 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
           uint32_t nsid=1, int read_percent=-1, int cpu=-1, kind="iwarp", str hostnqn=None,
           str hostid=None,
           bint fua=False, bint flush=False,
+          double ramp=0, uint64_t offset=0, uint64_t size=0, uint64_t commands=0,
           remote_keys="command",
           percentiles=(50, 90, 99, 99.9)):
     """Run a load on the host path of the engine; see _engine.pyi."""
@@ -90,6 +91,10 @@ def bench(*, str traddr not None, trsvcid, str subnqn not None, rw, uint32_t blo
     what.flush = flush
     what.block_size = block_size
     what.seconds = seconds
+    what.ramp = ramp
+    what.offset = offset
+    what.size = size
+    what.commands = commands
     what.npercentiles = <unsigned>len(percentiles)
     for i in range(len(percentiles)):
         what.percentiles[i] = percentiles[i]

@@ -82,6 +82,10 @@ cdef extern from "host/load.h" nogil:
         bint fua
         bint flush
         double seconds
+        double ramp
+        uint64_t offset
+        uint64_t size
+        uint64_t commands
         unsigned npercentiles
         double percentiles[20]
     struct host_load_part:

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import os
 import re
+from dataclasses import replace
 
 from nvmf.cli.base import (
     EXIT_OK,
@@ -26,6 +27,7 @@ from nvmf.cli.bench.words import (
     LOADS,
     MIXED,
     add_ignored,
+    add_range,
     percentiles_argument,
     writes,
 )
@@ -42,6 +44,9 @@ from nvmf.initiator.client.bringup import device_kinds
 
 _OPTIONS = ("queues", "queue_depth", "hostnqn", "hostid", "device", "remote_keys")
 """Options of a URL that are supported by the engine's load generator."""
+DEFAULT_RUNTIME = 5.0
+LONGEST = 1e9
+"""Seconds."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -57,10 +62,11 @@ def add_commands(subparsers: Subparsers) -> None:
         "queue. The queues are divided among --threads threads, each of which polls and thus uses\n"
         "a whole CPU. The load sends no keep-alive and does not reconnect. Ctrl-C ends the load\n"
         "early, with the results so far and status 130. fio's --name, --ioengine, --direct,\n"
-        "--thread, --group_reporting and --time_based are accepted without an effect.",
+        "--thread and --group_reporting are accepted without an effect.",
         examples=(
             EXAMPLE.format("bench --rw randread --bs 4k --iodepth 32"),
             EXAMPLE.format("bench --rw randrw --rwmixread 70 --runtime 10s --force"),
+            EXAMPLE.format("bench --rw read --bs 1m --offset 25% --size 1g"),
             EXAMPLE.format("bench --bs 128k --numjobs 4 --loops 3 -o json"),
         ),
     )
@@ -106,13 +112,7 @@ def add_commands(subparsers: Subparsers) -> None:
         type=number_argument,
         help="I/O queues (default: 1)",
     )
-    group.add_argument(
-        "--runtime",
-        metavar="TIME",
-        type=seconds_argument,
-        default=5.0,
-        help="duration, such as 10, 10s, 500ms or 2m (default: 5s)",
-    )
+    add_range(group)
     group.add_argument(
         "--loops", metavar="N", type=number_argument, default=1, help="repeats (default: 1)"
     )
@@ -166,17 +166,17 @@ def bench(args: argparse.Namespace) -> int:
 
     async def work() -> int:
         runs: list[Run] = []
+        chosen = load
         try:
-            if writes(load.rw, load.rwmixread) and not args.force:
-                await _refuse_data(args, load)
-            await measure(load, runs, live=args.output_format != "json")
+            chosen = await _prepare(args, load)
+            await measure(chosen, runs, live=args.output_format != "json")
         except asyncio.CancelledError:
             if runs:
-                _print(args, load, runs)
+                _print(args, chosen, runs)
             raise
         except EngineError as error:
             raise CliError(_sentence(error)) from None
-        _print(args, load, runs)
+        _print(args, chosen, runs)
         return EXIT_OK
 
     return run_async(work())
@@ -197,8 +197,15 @@ def _load(args: argparse.Namespace) -> Load:
     options = options_of(args, place, queues=1)
     if not 0 < args.bs < 1 << 32:
         raise UsageError(f"--bs must be more than 0 and less than 4GiB, not {args.bs}")
-    if args.runtime <= 0:
+    if args.runtime is None and (args.size is None or args.time_based):
+        args.runtime = DEFAULT_RUNTIME
+    if args.runtime is not None and args.runtime <= 0:
         raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    if args.size is not None and not args.size.value:
+        raise UsageError("--size must be more than 0")
+    for name in ("runtime", "ramp_time"):
+        if (getattr(args, name) or 0) > LONGEST:
+            raise UsageError(f"--{name} must be at most {LONGEST:g} seconds")
     if args.rwmixread is not None and args.rw not in MIXED:
         raise UsageError(f"--rwmixread is for --rw rw and randrw, not for {args.rw}")
     if args.rwmixread is not None and args.rwmixread > 100:
@@ -231,22 +238,58 @@ def _load(args: argparse.Namespace) -> Load:
         remote_keys=options.remote_keys,
         percentiles=args.percentile_list,
         interval=args.interval,
+        ramp=args.ramp_time,
     )
 
 
-async def _refuse_data(args: argparse.Namespace, load: Load) -> None:
-    """Raise CliError if the namespace holds data; a sample of its blocks is read."""
+async def _prepare(args: argparse.Namespace, load: Load) -> Load:
+    """Return the load with its range; raise CliError if it would overwrite data.
+
+    For that, a sample of the blocks of the range is read.
+    """
+    refuses = writes(load.rw, load.rwmixread) and not args.force
+    if not refuses and args.size is None and not args.offset.value:
+        return load
     from nvmf.cli.bench.guard import find_data
+    from nvmf.cli.identify import to_move
     from nvmf.initiator import connect
 
     options = options_of(args, load.place, queues=1).with_options({"queue_depth": 32})
     async with connect(load.place, options) as controller:
-        found = await find_data(controller, load.nsid)
+        disk = to_move(controller, load.nsid)
+        load = _ranged(args, load, disk.info.size, disk.block_size)
+        found = await find_data(disk, load.offset, load.size) if refuses else None
     if found is not None:
         raise CliError(
             f"{load.rw} overwrites namespace {load.nsid} of {load.place.subnqn}, which holds data: "
             f"{found}; use --force to overwrite it"
         )
+    return load
+
+
+def _ranged(args: argparse.Namespace, load: Load, there: int, block: int) -> Load:
+    """Return the load with its range; raise UsageError if that is not inside the namespace."""
+    offset = args.offset.within(there)
+    if args.offset.percent:
+        offset -= offset % block
+    if offset % block:
+        raise UsageError(f"--offset must be a multiple of the block size of {block}, not {offset}")
+    if offset + load.bs > there:
+        raise UsageError(f"--offset {offset}: namespace {load.nsid} has {there} bytes")
+    if args.size is None:
+        return replace(load, offset=offset)
+    size = args.size.within(there)
+    if args.size.percent:
+        size = min(size, there - offset)
+    if size > there - offset:
+        raise UsageError(
+            f"--size {size} from offset {offset} extends past the end of namespace {load.nsid}, "
+            f"which has {there} bytes"
+        )
+    if size < load.bs:
+        raise UsageError(f"--size {size} is less than one command of {load.bs} bytes (--bs)")
+    commands = 0 if args.time_based else size // load.bs
+    return replace(load, offset=offset, size=size, commands=commands)
 
 
 def _print(args: argparse.Namespace, load: Load, runs: list[Run]) -> None:

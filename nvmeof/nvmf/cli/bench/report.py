@@ -26,8 +26,8 @@ _RATES: dict[str, Callable[[Run], float]] = {
 def document(load: Load, runs: list[Run]) -> dict[str, object]:
     """Return the results for JSON: time, version, host, target, load, runs and their summary.
 
-    Times are in seconds, latencies in microseconds; the summary has min, max, mean and stddev of
-    the runs.
+    A size of null is the rest of the namespace. Times are in seconds, latencies in microseconds;
+    the summary has min, max, mean and stddev of the runs.
     """
     place = load.place
     return {
@@ -55,6 +55,9 @@ def document(load: Load, runs: list[Run]) -> dict[str, object]:
             "numjobs": load.numjobs,
             "threads": load.threads,
             "runtime": load.runtime,
+            "ramp_time": load.ramp,
+            "offset": load.offset,
+            "size": load.size or None,
             "loops": load.loops,
         },
         "runs": [_record(load, run) for run in runs],

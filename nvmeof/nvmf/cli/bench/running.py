@@ -16,6 +16,7 @@ from nvmf.engine import bench, bench_cancel, bench_live
 from nvmf.initiator import TransportId
 
 _PROGRESS_SECONDS = 0.5
+_FOREVER = 1e9
 _END_SECONDS = 15.0
 """Maximum wait for the end of a cancelled load, which disconnects properly."""
 
@@ -32,8 +33,8 @@ class Load:
     iodepth: int
     numjobs: int
     threads: int
-    runtime: float
-    """Seconds of each run."""
+    runtime: float | None
+    """Seconds of each run, at most; None: it ends after its commands."""
     loops: int
     cpu: int
     """-1: not pinned."""
@@ -44,6 +45,14 @@ class Load:
     percentiles: tuple[float, ...]
     interval: float | None
     """Seconds between the rows of a run's series; None: no series."""
+    ramp: float = 0.0
+    """Seconds before each run in which nothing is counted."""
+    offset: int = 0
+    """Bytes before the range."""
+    size: int = 0
+    """Bytes of the range; 0: to the end of the namespace."""
+    commands: int = 0
+    """Commands of each queue, after which a run ends; 0: no limit."""
 
 
 @dataclass(slots=True)
@@ -97,7 +106,7 @@ def _engine(load: Load) -> dict[str, Any]:
         rw=load.rw,
         block_size=load.bs,
         queue_depth=load.iodepth,
-        seconds=load.runtime,
+        seconds=_FOREVER if load.runtime is None else load.runtime,
         queues=load.numjobs,
         threads=load.threads,
         nsid=load.nsid,
@@ -108,6 +117,10 @@ def _engine(load: Load) -> dict[str, Any]:
         hostid=load.hostid,
         remote_keys=load.remote_keys,
         percentiles=load.percentiles,
+        ramp=load.ramp,
+        offset=load.offset,
+        size=load.size,
+        commands=load.commands,
     )
 
 
@@ -115,6 +128,7 @@ async def _watch(load: Load, run: Run, number: int, *, live: bool) -> None:
     """Add to the run's series, and show the progress, until cancelled."""
     shown = live and sys.stderr.isatty()
     pause = load.interval or _PROGRESS_SECONDS
+    limit = "" if load.runtime is None else f" of {load.runtime:g}"
     if load.interval is None and not shown:
         return
     before = (0.0, 0, 0)
@@ -138,7 +152,7 @@ async def _watch(load: Load, run: Run, number: int, *, live: bool) -> None:
             if shown:
                 which = f"run {number + 1} of {load.loops}, " if load.loops > 1 else ""
                 sys.stderr.write(
-                    f"\r\x1b[K{which}{now[0]:.0f} of {load.runtime:g} s: "
+                    f"\r\x1b[K{which}{now[0]:.0f}{limit} s: "
                     f"read {rates(row, 'read')}, write {rates(row, 'write')}"
                 )
                 sys.stderr.flush()

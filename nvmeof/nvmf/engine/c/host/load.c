@@ -8,6 +8,7 @@
 #include "load_thread.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -173,6 +174,24 @@ void host_load_destroy(struct host_load *load)
 
 /* ---- running ---- */
 
+static int load_check_range(const struct host_namespace_info *info, const struct host_load_run *run,
+			    struct host_error *error)
+{
+	const uint64_t there = info->blocks * info->block_size;
+
+	if (run->offset % info->block_size)
+		return host_error_set(error, -EINVAL, "offset %" PRIu64 " is not a multiple of the "
+				      "namespace's block size of %u", run->offset, info->block_size);
+	if (run->offset > there || run->size > there - run->offset)
+		return host_error_set(error, -EINVAL, "%" PRIu64 " bytes from offset %" PRIu64 " extend "
+				      "past the end of the namespace, which has %" PRIu64, run->size,
+				      run->offset, there);
+	if ((run->size ? run->size : there - run->offset) < run->block_size)
+		return host_error_set(error, -EINVAL, "%s smaller than one block of the load",
+				      run->size || run->offset ? "the range is" : "the namespace is");
+	return 0;
+}
+
 static int load_check(const struct host_load *l, const struct host_load_run *run,
 		      struct host_error *error)
 {
@@ -191,9 +210,7 @@ static int load_check(const struct host_load *l, const struct host_load_run *run
 	if (info->max_transfer && run->block_size > info->max_transfer)
 		return host_error_set(error, -EINVAL, "block size %u is more than the target's limit of %u",
 				      run->block_size, info->max_transfer);
-	if (info->blocks * info->block_size < run->block_size)
-		return host_error_set(error, -EINVAL, "the namespace is smaller than one block");
-	return 0;
+	return load_check_range(info, run, error);
 }
 
 static uint64_t load_done(const struct load_queue *queue, bool write)
@@ -221,17 +238,18 @@ void host_bench_live(struct host_load_live *live)
 	live->writes = atomic_load(&load_writes);
 }
 
-/* Wait for the run's seconds, or until a thread failed or the run was cancelled. */
-static void load_wait(const struct host_load *l, const struct load_run *run)
+/* Wait for so long, or until a thread failed or the run ended or was cancelled. */
+static void load_wait(const struct host_load *l, const struct load_run *run, double seconds)
 {
-	const uint64_t from = clock_ns(), until = from + (uint64_t)(run->what.seconds * 1e9);
+	const uint64_t from = clock_ns(), until = from + (uint64_t)(seconds * 1e9);
 	uint64_t now;
 
 	while ((now = clock_ns()) < until && !atomic_load(&run->stop) && !atomic_load(&load_cancelled)) {
 		const uint64_t left = until - now, step = 20000000;
 
 		nanosleep(&(struct timespec){ .tv_nsec = (long)(left < step ? left : step) }, NULL);
-		load_publish(l, run->what.queues, clock_ns() - from);
+		if (atomic_load(&run->counting))
+			load_publish(l, run->what.queues, clock_ns() - from);
 	}
 }
 
@@ -321,15 +339,24 @@ static int load_measure(struct host_load *l, struct load_run *run, struct load_t
 		atomic_store(&run->stop, true);
 	}
 
+	atomic_store(&run->counting, run->what.ramp <= 0);
+	if (!ret && run->what.ramp > 0) {
+		atomic_store(&run->go, true);
+		load_wait(l, run, run->what.ramp);
+	}
+
 	const uint64_t from = clock_ns(), ticks = ticks_now();
 
+	atomic_store(&run->counting, true);
 	atomic_store(&run->go, true);
 	if (!ret)
-		load_wait(l, run);
+		load_wait(l, run, run->what.seconds);
 	atomic_store(&run->stop, true);
-	r->seconds = (double)(clock_ns() - from) * 1e-9;
 
-	const double us_per_tick = r->seconds * 1e6 / (double)(ticks_now() - ticks);
+	const uint64_t to = clock_ns(), ended = atomic_load(&run->ended);
+	const double us_per_tick = (double)(to - from) * 1e-3 / (double)(ticks_now() - ticks);
+
+	r->seconds = (double)((ended ? ended : to) - from) * 1e-9;
 
 	for (unsigned i = 0; i < started; i++) {
 		pthread_join(l->threads[i].thread, NULL);
@@ -366,8 +393,10 @@ static int load_run(struct host_load *load, const struct host_load_run *what,
 	if (!run.what.depth)
 		run.what.depth = l->options.queue_depth;
 	ret = all ? load_check(l, &run.what, error) : host_error_set(error, -ENOMEM, "no memory for a load");
-	for (unsigned i = 0; !ret && i < l->nthreads; i++)
+	for (unsigned i = 0; !ret && i < l->nthreads; i++) {
 		ret = load_thread_prepare(&l->threads[i], &run, l->queues, l->device, error);
+		run.busy += l->threads[i].nios > 0;
+	}
 	if (!ret)
 		ret = load_measure(l, &run, all, result, error);
 	for (unsigned i = 0; i < l->nthreads; i++)

@@ -51,6 +51,7 @@ static void load_thread_fill(struct load_thread *t)
 		atomic_store(&q->done[0], 0);
 		atomic_store(&q->done[1], 0);
 		q->next = t->slots / what->queues * i;
+		q->left = what->commands ? what->commands : UINT64_MAX;
 		for (unsigned k = 0; k < what->depth; k++, n++)
 			t->ios[n] = (struct load_io){
 				.queue = q,
@@ -77,7 +78,9 @@ int load_thread_prepare(struct load_thread *thread, struct load_run *run, struct
 	t->ret = 0;
 	memset(t->times, 0, sizeof(t->times));
 	host_error_clear(&t->error);
-	t->slots = run->info.blocks * run->info.block_size / what->block_size;
+	t->slots = (what->size ? what->size : run->info.blocks * run->info.block_size - what->offset) /
+		   what->block_size;
+	t->counting = false;
 	for (unsigned i = 0; i < what->queues; i++)
 		t->nios += queues[i].thread == t ? what->depth : 0;
 	if (!t->nios)
@@ -119,7 +122,8 @@ static int load_submit(struct load_thread *t, struct load_io *io, bool more)
 {
 	const struct host_load_run *what = &t->run->what;
 	const uint32_t blocks = what->block_size / t->run->info.block_size;
-	const uint64_t lba = load_pick(t, io->queue) * blocks;
+	const uint64_t first = what->offset / t->run->info.block_size;
+	const uint64_t lba = first + load_pick(t, io->queue) * blocks;
 	const int percent = what->read_percent;
 	const bool read = percent >= 100 ||
 			  (percent > 0 && (int)(load_random(t) >> 33) % 100 < percent);
@@ -131,6 +135,7 @@ static int load_submit(struct load_thread *t, struct load_io *io, bool more)
 		.cdw12 = (blocks - 1) | (!read && what->fua ? LOAD_FUA : 0),
 	};
 
+	io->counted = t->counting;
 	io->flushing = false;
 	io->data.to_device = !read;
 	io->start = ticks_now();
@@ -139,6 +144,15 @@ static int load_submit(struct load_thread *t, struct load_io *io, bool more)
 
 	t->outstanding += ret >= 0;
 	return ret;
+}
+
+/* The next command, if the queue has one left: those of the ramp are not counted. */
+static int load_next(struct load_thread *t, struct load_io *io)
+{
+	if (t->counting && !io->queue->left)
+		return 0;
+	io->queue->left -= t->counting;
+	return load_submit(t, io, true);
 }
 
 /* The second command of a write, if the run has flushes. */
@@ -168,6 +182,8 @@ static void load_count(struct load_thread *t, const struct load_io *io, uint64_t
 {
 	_Atomic(uint64_t) *done = &io->queue->done[io->data.to_device];
 
+	if (!io->counted)
+		return;
 	load_times_add(&t->times[io->data.to_device], now - io->start);
 	/* only this thread writes it, so a locked instruction is not needed */
 	atomic_store_explicit(done, atomic_load_explicit(done, memory_order_relaxed) + 1,
@@ -207,7 +223,7 @@ static int load_turn(struct load_thread *t, bool stopping)
 		if (!half)
 			load_count(t, io, now);
 
-		const int ret = half ? load_flush(t, io) : load_submit(t, io, true);
+		const int ret = half ? load_flush(t, io) : load_next(t, io);
 
 		if (ret < 0)
 			return load_failed(t, done[i].queue, ret, 0);
@@ -243,6 +259,15 @@ static void load_thread_pin(const struct load_thread *t)
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
+/* All commands of a thread's queues are complete: the last thread ends the run. */
+static void load_finished(struct load_run *run)
+{
+	if (atomic_fetch_sub(&run->busy, 1) > 1)
+		return;
+	atomic_store(&run->ended, clock_ns());
+	atomic_store(&run->stop, true);
+}
+
 void *load_thread_main(void *thread)
 {
 	struct load_thread *t = thread;
@@ -253,15 +278,23 @@ void *load_thread_main(void *thread)
 	while (!atomic_load(&run->go))
 		sched_yield();
 
-	const double cpu = load_thread_cpu();
+	double cpu = load_thread_cpu();
 
+	t->counting = atomic_load(&run->counting);
 	for (unsigned i = 0; ret >= 0 && i < t->nios && !atomic_load(&run->stop); i++) {
-		ret = load_submit(t, &t->ios[i], true);
+		ret = load_next(t, &t->ios[i]);
 		if (ret < 0)
 			load_failed(t, t->ios[i].queue->queue, ret, 0);
 	}
-	while (ret >= 0 && t->nios && !atomic_load_explicit(&run->stop, memory_order_relaxed))
+	while (ret >= 0 && t->outstanding && !atomic_load_explicit(&run->stop, memory_order_relaxed)) {
+		if (!t->counting && atomic_load_explicit(&run->counting, memory_order_relaxed)) {
+			t->counting = true;
+			cpu = load_thread_cpu();
+		}
 		ret = load_turn(t, false);
+	}
+	if (ret >= 0 && t->nios && !t->outstanding)
+		load_finished(run);
 	t->cpu_seconds = load_thread_cpu() - cpu;
 	if (ret >= 0)
 		ret = load_drain(t);

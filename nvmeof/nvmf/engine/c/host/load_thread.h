@@ -16,6 +16,9 @@ struct load_run {
 	struct host_load_run what;
 	struct host_namespace_info info;
 	atomic_bool go, stop;
+	atomic_bool counting;		/* the ramp is over */
+	atomic_uint busy;		/* threads with commands left */
+	_Atomic(uint64_t) ended;	/* when the last command of a limited run was complete; 0: not yet */
 };
 
 struct load_queue {
@@ -23,6 +26,7 @@ struct load_queue {
 	struct load_thread *thread;
 	_Atomic(uint64_t) done[2];	/* reads, writes of this run, before its end; written by the thread */
 	uint64_t next;			/* slot of a sequential load */
+	uint64_t left;			/* commands to send */
 };
 
 /* The latencies of one direction, in ticks. */
@@ -49,6 +53,7 @@ void load_times_merge(struct load_times *into, const struct load_times *from);
 struct load_io {
 	uint64_t start;			/* ticks */
 	struct load_queue *queue;
+	bool counted;			/* it was sent after the ramp */
 	bool flushing;			/* its Write is complete, and its Flush is not */
 	struct host_data data;
 };
@@ -65,7 +70,8 @@ struct load_thread {
 	struct load_io *ios;
 	unsigned nios, outstanding;
 	struct host_memory *memory;
-	uint64_t slots;			/* of the namespace, of one block_size each */
+	uint64_t slots;			/* of the range that is used, of one block_size each */
+	bool counting;
 	unsigned idle;			/* consecutive polls without a completion */
 	double cpu_seconds;
 	struct load_times times[2];	/* of reads, of writes */
