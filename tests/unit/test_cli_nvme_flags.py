@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -169,6 +170,10 @@ async def test_human_readable(where: str, run: Run) -> None:
         ("id-ns", 4096),
         ("smart-log", 512),
         ("error-log", 64),
+        ("ana-log", 8),
+        ("ana-log -g -o binary", 8),
+        ("changed-ns-list-log", 4096),
+        ("resv-report -d 16", 64),
         ("get-feature -f 0x0e", 8),
         ("get-feature -f 0x81", 16),
         ("get-feature -f 0x07", 4),
@@ -182,3 +187,65 @@ async def test_raw(where: str, command: str, size: int) -> None:
     )
     assert len(done.stdout) >= size
     assert len(done.stdout) % size == 0
+
+
+async def test_flags_without_a_value(where: str, run: Run, tmp_path: Path) -> None:
+    """-a of list-ns, -s of set-feature, -t of read: with a URL, before it or behind it."""
+    for words in (("list-ns", where, "-a"), ("list-ns", "-a", where), ("list-ns", where, "--all")):
+        status, out, err = await run(*words)
+        assert (status, out.splitlines()[-1].split()[0]) == (0, "1"), err
+    assert json.loads((await run("list-ns", where, "-n", 2, "-o", "json"))[1]) == {"nsid_list": []}
+    status, _, err = await run("list-ns", "-a")
+    assert (status, "-a is --all with a URL only" in err) == (2, True)
+    status, _, err = await run("set-feature", where, "-f", 0x0B, "-v", "0x100", "-s")
+    assert (status, "Feature Identifier Not Saveable" in err) == (1, True), err
+    assert (await run("set-feature", "-v", where, "-f", 0x0B, "-V", 0))[0] == 0
+    assert (await run("set-feature", where, "-f", 0x0B))[0] == 2
+    for flags in ((where, "-t"), ("-t", where)):
+        status, _, err = await run("read", *flags, "-c", 0, "-f", "-d", tmp_path / "data")
+        assert (status, re.search(r"^latency: read: \d+ us$", err, re.MULTILINE) is None) == (
+            0,
+            False,
+        )
+    status, _, err = await run("read", where, "-t", "tcp", "-d", tmp_path / "data")
+    assert (status, "the transport is rdma; with a URL, -t is --latency" in err) == (2, True)
+
+
+async def test_protection_information(where: str, run: Run, tmp_path: Path) -> None:
+    """The flags are accepted if they are 0."""
+    file = tmp_path / "data"
+    zero = ("-p", 0, "-r", 0, "-a", 0, "-m", 0, "-l", "-f")
+    assert (await run("read", where, "-c", 0, "-d", file, "-t", *zero))[0] == 0
+    assert (await run("compare", where, "-d", file, "-t", *zero))[0] == 0
+    assert (await run("write", where, "-d", file, *zero))[0] == 0
+    assert (await run("verify", where, *zero))[0] == 0
+    for words in (("read", "-r", 1), ("verify", "-p", 8), ("write", "-a", 3, "-d", file)):
+        status, _, err = await run(words[0], where, *words[1:])
+        assert (status, "transfers no metadata or protection information" in err) == (2, True), err
+
+
+async def test_features_with_data(where: str, run: Run, tmp_path: Path) -> None:
+    """The timestamp is 8 bytes of data."""
+    stamp = tmp_path / "stamp"
+    stamp.write_bytes((1 << 40).to_bytes(8, "little") + b"rest")
+    words = ("set-feature", where, "-f", 0x0E, "-v", 0, "-d", stamp)
+    status, _, err = await run(*words, "-l", 8)
+    assert status == 0, err
+    status, _, err = await run(*words, "--data-len", 4096)
+    assert (status, "has 12 bytes" in err) == (1, True)
+    status, _, err = await run("set-feature", where, "-f", 0x0E, "-v", 0, "-l", 8)
+    assert (status, "--data-len is for --data" in err) == (2, True)
+
+
+async def test_logs_by_nvme_clis_flags(where: str, run: Run) -> None:
+    """-o of get-log is the offset if it is a number, -a the event that names the log page."""
+    status, out, err = await run("get-log", where, "-a", 0x020001, "-l", 64, "-o", 32, "-r")
+    assert (status, out.splitlines()[0][:6]) == (0, "000020"), err
+    assert (await run("get-log", where, "-i", 2, "-l", 64, "-o", "xml"))[0] == 2
+    assert (await run("get-log", where, "-l", 64))[0] == 2
+    assert "NSIDs" not in (await run("ana-log", where, "-g"))[1]
+    assert (await run("ana-log", where, "-g", "-o", "json"))[1].count('"nsids": []') > 0
+    for size in (16, 32):
+        status, out, err = await run("resv-report", where, "-d", size, "-e")
+        assert (status, out.startswith("reservation: none")) == (0, True), err
+    assert (await run("resv-report", where, "-d", 15))[0] == 2

@@ -156,6 +156,7 @@ def test_multipath_for_scripts(tmp_path: Any) -> None:
             for lacking in (
                 lambda: subsystem.on_event(print),
                 subsystem.reauthenticate,
+                subsystem.reset,
                 lambda: subsystem.reconnects,
             ):
                 with pytest.raises(ValueError, match="single controller connected by the client"):

@@ -99,7 +99,7 @@ def test_reset(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
     [
         (["reset", "nvme9"], 1, "there is no controller 'nvme9'"),
         (["reset", "nvme2"], 1, "is not connected over a fabric: pcie"),
-        (["reset", f"nvme+rdma://192.0.2.1/{NQN}"], 2, "reset is for a controller of the kernel"),
+        (["reset"], 2, "specify the controller: /dev/nvme0, a URL"),
         (["disconnect"], 2, "specify the subsystem with -n, or the controller with -d"),
         (["disconnect", "-n", NQN + "x"], 1, "is not connected to"),
         (

@@ -107,8 +107,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "kernel.disconnect": {
         "disconnect": "disconnect the kernel from a subsystem",
         "disconnect-all": "disconnect the kernel from all fabrics subsystems",
-        "reset": "reset a controller of the kernel, which then connects again",
     },
+    "reset": {"reset": "reset a controller, of the kernel or over a connection of its own"},
     "kernel.listing": {
         "list": "list the NVMe block devices of this machine",
         "list-subsys": "list the NVMe subsystems that the kernel is connected to, and their "

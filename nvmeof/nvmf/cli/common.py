@@ -60,22 +60,30 @@ def add_target_arguments(
     group = parser.add_argument_group("host and connection options")
     add_flags(group, IDENTITY)
     others = [name for name in CONNECTION if name != "host_traddr"]
-    taken = ("-c", "-i", "-k") if reserved else ("-c",) if blocks else ()
+    taken = ("-c", "-i", "-k") if reserved else ("-c", "-l") if blocks else ()
     add_flags(group, others, shown, without=taken)
     add_secret_arguments(parser)
     parser.epilog = url_options_help()
 
 
 def add_place_arguments(
-    parser: argparse.ArgumentParser, *, nqn: bool = True, blocks: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    nqn: bool = True,
+    blocks: bool = False,
+    devices: bool = False,
 ) -> argparse._ArgumentGroup:
-    """Add the location of the controller, as a URL or with flags."""
+    """Add the location of the controller, as a URL or with flags.
+
+    devices: the command takes a controller of the kernel as well, in place of the URL.
+    """
     group = parser.add_argument_group("target")
     group.add_argument(
         "url",
         nargs="?",
         metavar="URL",
-        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, instead of the flags (options: see below)",
+        help="nvme+rdma://HOST:PORT/NQN?OPTION=VALUE, instead of the flags (options: see below)"
+        + ("; or a controller of the kernel, /dev/nvme0 or nvme0" if devices else ""),
     )
     group.add_argument(
         "-t", "--transport", choices=("rdma",), default="rdma", help="only rdma is supported"
@@ -159,19 +167,44 @@ _LOCATION = {"transport": "-t", "traddr": "-a", "trsvcid": "-s"}
 """Flags of the location that nvme-cli, which has a device instead, uses for something else."""
 
 
-def with_url(parser: argparse.ArgumentParser, **meanings: tuple[str, int]) -> None:
-    """Give flags of the location a meaning with a URL: an argument, and its maximum."""
+def with_url(parser: argparse.ArgumentParser, **meanings: tuple[str, int | None]) -> None:
+    """Give flags of the location a meaning with a URL: an argument, and its maximum.
+
+    None instead of a maximum: the argument is true or false, and the flag has no value.
+    """
     parser.set_defaults(with_url=meanings)
     for action in parser._actions:
-        if action.dest == "transport" and "transport" in meanings:
+        if action.dest not in meanings or not action.option_strings:
+            continue
+        if action.dest == "transport":
             action.choices = None  # as_nvme_cli() checks it
+        if meanings[action.dest][1] is None:
+            action.nargs, action.const = "?", True
+
+
+def _without_value(args: argparse.Namespace, flag: str, name: str) -> None:
+    """Set the argument that a flag without a value stands for."""
+    given = getattr(args, flag)
+    if args.url is None and "://" in str(given):  # the flag was before the URL
+        args.url, given = given, True
+    if given is True and args.url is None:
+        raise UsageError(
+            f"{_LOCATION[flag]} is --{name} with a URL only: use --{name}, or give it a value"
+        )
+    if given is True:
+        setattr(args, name, True)
+        setattr(args, flag, "rdma" if flag == "transport" else None)
+    elif flag == "transport" and given != "rdma":
+        raise UsageError(f"-t {given}: the transport is rdma; with a URL, -t is --{name}")
 
 
 def as_nvme_cli(args: argparse.Namespace) -> None:
     """Give flags of the location the meaning that they have with a URL, such as -n the NSID."""
     for flag, (name, most) in getattr(args, "with_url", {}).items():
         given = getattr(args, flag)
-        if args.url is not None and given not in (None, "rdma"):
+        if most is None:
+            _without_value(args, flag, name)
+        elif args.url is not None and given not in (None, "rdma"):
             try:
                 value = number_argument(given)
             except argparse.ArgumentTypeError as error:

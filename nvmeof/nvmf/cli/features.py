@@ -6,10 +6,19 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
-from nvmf.cli.base import Subparsers, UsageError, number_argument
+from nvmf.cli.base import CliError, Command, Subparsers, UsageError, number_argument
 from nvmf.cli.common import as_nvme_cli, with_url
-from nvmf.cli.human import FEATURES, add_human, add_raw, check_raw, print_bits, write_raw
+from nvmf.cli.human import (
+    FEATURES,
+    add_human,
+    add_human_always,
+    add_raw,
+    check_raw,
+    print_bits,
+    write_raw,
+)
 from nvmf.cli.output import plain, print_fields, print_json
+from nvmf.cli.transfer import open_data
 from nvmf.initiator import Controller
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.opcodes import FEATURE_DATA, FeatureId
@@ -18,6 +27,8 @@ from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
 _SELECTS = ("current", "default", "saved", "supported capabilities")
 _SUPPORTED = 3
 _RAW = "\n-b writes the data structure of a feature that has one, and else the value, in 4 bytes."
+_LONGEST = 4096
+"""Maximum bytes of a feature's data structure."""
 _EXHID = 1
 """Dword 11 of the Host Identifier: 16 bytes, as all fabrics have it."""
 
@@ -63,18 +74,71 @@ def add_commands(subparsers: Subparsers) -> None:
             )
             with_url(parser, trsvcid=("sel", 3))
         else:
-            parser.add_argument(
-                "-V", "--value", metavar="N", type=number_argument, required=True, help="dword 11"
-            )
+            _add_values(parser)
     parser = add_admin_command(
         subparsers, "show-regs", registers, "show the properties of the controller"
     )
+    add_human_always(parser)
+
+
+class _ValueOrVerbose(argparse.Action):
+    """-v of set-feature: nvme-cli's --value if a number follows, otherwise --verbose."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        text = "" if values is None else str(values)
+        if "://" in text:  # -v before the URL
+            namespace.behind_v, text = text, ""
+        if text.strip("v"):
+            try:
+                namespace.value = number_argument(text)
+            except argparse.ArgumentTypeError as error:
+                raise argparse.ArgumentError(self, str(error)) from None
+        else:
+            namespace.verbose = getattr(namespace, "verbose", 0) + 1 + len(text)
+
+
+def _add_values(parser: Command) -> None:
+    """Add what set-feature sends."""
+    parser.add_argument("-V", "--value", metavar="N", type=number_argument, help="dword 11")
+    parser._optionals.conflict_handler = "resolve"  # -v is also that of --verbose
     parser.add_argument(
-        "-H",
-        "--human-readable",
-        action="store_true",
-        help="accepted as by nvme-cli; the bit fields are always shown",
+        "-v",
+        dest="value",
+        metavar="N",
+        nargs="?",
+        action=_ValueOrVerbose,
+        default=argparse.SUPPRESS,
+        help="the same, as in nvme-cli; without a number, --verbose",
     )
+    parser.add_argument(
+        "-c", "--cdw12", metavar="N", type=number_argument, default=0, help="dword 12 (default: 0)"
+    )
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="keep the value across resets, if the controller can; with a URL also -s, as in "
+        "nvme-cli",
+    )
+    parser.add_argument(
+        "-d",
+        "--data",
+        metavar="FILE",
+        help="data structure of the feature, such as that of the timestamp (0x0e); - is stdin",
+    )
+    parser.add_argument(
+        "-l",
+        "--data-len",
+        metavar="BYTES",
+        type=number_argument,
+        help="bytes to send of it (default: all)",
+    )
+    with_url(parser, trsvcid=("save", None))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -126,19 +190,48 @@ def get(args: argparse.Namespace) -> int:
 
 def put(args: argparse.Namespace) -> int:
     """Set a feature."""
+    args.url = args.url or getattr(args, "behind_v", None)
+    as_nvme_cli(args)
     _check(args)
-    if args.value > 0xFFFFFFFF:
-        raise UsageError(f"--value must be 0 to 0xffffffff, not {args.value:#x}")
+    if args.value is None:
+        raise UsageError("specify the value of the feature with -V or --value")
+    for flag in ("value", "cdw12"):
+        if getattr(args, flag) > 0xFFFFFFFF:
+            raise UsageError(f"--{flag} must be 0 to 0xffffffff, not {getattr(args, flag):#x}")
+    if args.data_len is not None and args.data is None:
+        raise UsageError("--data-len is for --data, the file to send")
+    data = _structure(args)
 
     async def work(controller: Controller) -> None:
         fid = args.feature_id
-        await controller.set_features(fid, args.value, nsid=args.namespace_id)
+        await controller.with_admin(
+            lambda admin: admin.set_features(
+                fid,
+                args.value,
+                nsid=args.namespace_id,
+                save=args.save,
+                cdw12=args.cdw12,
+                data=data,
+            )
+        )
         if args.output_format == "json":
             print_json({"feature": fid, "nsid": args.namespace_id, "value": args.value})
         else:
-            print(f"feature {fid:#04x}{_title(fid)}: set to {args.value:#010x}")
+            saved = ", and saved" if args.save else ""
+            print(f"feature {fid:#04x}{_title(fid)}: set to {args.value:#010x}{saved}")
 
     return on_controller(args, work)
+
+
+def _structure(args: argparse.Namespace) -> bytes:
+    """Return the data structure to send; raise CliError if the file is shorter than --data-len."""
+    if args.data is None:
+        return b""
+    with open_data(args.data, "rb") as file:
+        data = file.read(_LONGEST if args.data_len is None else min(args.data_len, _LONGEST))
+    if not data or (args.data_len is not None and len(data) < args.data_len):
+        raise CliError(f"{args.data} has {len(data)} bytes, too few for --data")
+    return data
 
 
 def registers(args: argparse.Namespace) -> int:

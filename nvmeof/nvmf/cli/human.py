@@ -83,13 +83,27 @@ def add_human(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_human_always(parser: argparse.ArgumentParser) -> None:
+    """Add -H to a command whose output always has this form."""
+    parser.add_argument(
+        "-H",
+        "--human-readable",
+        action="store_true",
+        help="accepted as by nvme-cli; the output always has this form",
+    )
+
+
 def add_raw(parser: argparse.ArgumentParser) -> None:
-    """Add -b."""
+    """Add -b, and -o binary, which is the same."""
     parser.add_argument("-b", "--raw-binary", action="store_true", help="write the bytes to stdout")
+    for action in parser._actions:
+        if action.dest == "output_format":
+            action.choices = ("normal", "json", "binary")
 
 
 def check_raw(args: argparse.Namespace) -> None:
     """Raise UsageError if raw bytes would go to a terminal."""
+    args.raw_binary = args.raw_binary or args.output_format == "binary"
     if args.raw_binary and sys.stdout.isatty():
         raise UsageError("--raw-binary does not write to a terminal: use a file or a pipe")
 

@@ -9,7 +9,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, number_argument
-from nvmf.cli.common import ONE_QUEUE, add_target_arguments, options_of, run_async, where_of
+from nvmf.cli.common import (
+    ONE_QUEUE,
+    add_target_arguments,
+    as_nvme_cli,
+    options_of,
+    run_async,
+    where_of,
+    with_url,
+)
 from nvmf.cli.human import (
     CONTROLLER,
     NAMESPACE,
@@ -22,6 +30,7 @@ from nvmf.cli.human import (
 )
 from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
+from nvmf.initiator.base.nsidlist import NsidList
 from nvmf.spec.identify import PowerState
 from nvmf.spec.opcodes import Cns
 
@@ -72,7 +81,29 @@ def add_commands(subparsers: Subparsers) -> None:
             "nvmeof list-ns nvme+rdma://192.0.2.1:4420/nqn.2026-01.example:disk",
         ),
     )
+    parser.add_argument(
+        "-N",
+        "--namespace-id",
+        metavar="NSID",
+        type=number_argument,
+        default=0,
+        help="begin with this namespace (default: the first); with a URL also -n, as in nvme-cli",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="list the allocated namespaces, attached to the controller or not; with a URL also "
+        "-a, as in nvme-cli",
+    )
+    parser.add_argument(
+        "-y",
+        "--csi",
+        metavar="N",
+        type=number_argument,
+        help="only namespaces of this command set: 0 NVM, 1 key value, 2 zoned",
+    )
     add_target_arguments(parser, **ONE_QUEUE)
+    with_url(parser, traddr=("all", None))
 
 
 def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
@@ -184,10 +215,18 @@ def id_ns(args: argparse.Namespace) -> int:
 
 
 def list_ns(args: argparse.Namespace) -> int:
-    """List the active namespaces."""
+    """List the active namespaces, or all."""
+    as_nvme_cli(args)
 
     async def run(controller: Controller) -> int:
-        namespaces = controller.namespaces
+        namespaces = [n for n in controller.namespaces if n.nsid >= args.namespace_id]
+        if args.csi is not None:
+            namespaces = [n for n in namespaces if (n.ids.csi or 0) == args.csi]
+        inactive: list[int] = []
+        if args.all:
+            active = {n.nsid for n in controller.namespaces}
+            allocated = await _allocated(controller, args.csi)
+            inactive = [n for n in allocated if n >= args.namespace_id and n not in active]
         if args.output_format == "json":
             entries = [
                 {
@@ -199,16 +238,26 @@ def list_ns(args: argparse.Namespace) -> int:
                 }
                 for n in namespaces
             ]
-            print_json({"nsid_list": entries})
+            print_json({"nsid_list": [*entries, *({"nsid": n, "active": False} for n in inactive)]})
         else:
-            rows = [
+            rows: list[tuple[object, ...]] = [
                 (n.nsid, n.blocks, n.info.block_size, size_text(n.info.size), n.ids.uuid or "-")
                 for n in namespaces
             ]
+            rows += [(n, "-", "-", "-", "not attached to the controller") for n in inactive]
             print_table(("NSID", "Blocks", "Block", "Size", "UUID"), rows)
         return EXIT_OK
 
     return run_async(_with_controller(args, run))
+
+
+async def _allocated(controller: Controller, csi: int | None) -> list[int]:
+    """Return the NSIDs that exist in the subsystem, attached to the controller or not."""
+    cns = Cns.ALLOCATED_NAMESPACES if csi is None else Cns.CSI_ALLOCATED_NAMESPACES
+    listed = NsidList()
+    while not listed.complete:
+        listed.add(await controller.identify_data(cns, listed.after, csi=csi or 0))
+    return listed.nsids
 
 
 def namespace_fields(namespace: Namespace) -> dict[str, Any]:

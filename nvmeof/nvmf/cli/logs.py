@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
-from nvmf.cli.base import Subparsers, UsageError, number_argument
-from nvmf.cli.human import add_raw, check_raw, write_raw
+from nvmf.cli.base import Command, Subparsers, UsageError, number_argument
+from nvmf.cli.common import as_nvme_cli, with_url
+from nvmf.cli.human import add_human_always, add_raw, check_raw, write_raw
 from nvmf.cli.output import counted, plain, print_fields, print_json, print_table
 from nvmf.initiator import Controller
 from nvmf.spec.ana import AnaState, ana_log_size, decode_ana_log
@@ -23,6 +24,7 @@ from nvmf.spec.opcodes import LogId
 
 _MOST = 16 << 20
 """Maximum bytes of get-log."""
+_MOST_LSP = 0x7F
 _MOST_ANA = 1 << 20
 """Maximum bytes of the ANA log page, whatever the controller claims."""
 
@@ -32,6 +34,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = add_admin_command(subparsers, "smart-log", smart, "show SMART / health information")
     _add_nsid(parser)
     add_raw(parser)
+    add_human_always(parser)
     parser = add_admin_command(
         subparsers, "error-log", errors, "show the error information log, newest first"
     )
@@ -44,10 +47,14 @@ def add_commands(subparsers: Subparsers) -> None:
         help="maximum number of entries (default: 64)",
     )
     add_raw(parser)
-    add_admin_command(
+    parser = add_admin_command(
         subparsers, "ana-log", ana, "show the ANA groups, their states and namespaces"
     )
-    add_admin_command(
+    parser.add_argument(
+        "-g", "--groups", action="store_true", help="only the groups, without their namespaces"
+    )
+    add_raw(parser)
+    parser = add_admin_command(
         subparsers,
         "changed-ns-list-log",
         changed,
@@ -55,11 +62,17 @@ def add_commands(subparsers: Subparsers) -> None:
         "A new controller is connected for the command: its list is empty unless namespaces change "
         "at that moment.",
     )
+    add_raw(parser)
     parser = add_admin_command(
         subparsers, "get-log", page, "print a log page", flags="--log-id 2 --log-len 512"
     )
+    parser.add_argument("-i", "--log-id", metavar="LID", type=number_argument, help="log page")
     parser.add_argument(
-        "-i", "--log-id", metavar="LID", type=number_argument, required=True, help="log page"
+        "--aen",
+        metavar="N",
+        type=number_argument,
+        help="dword 0 of an asynchronous event, which names the log page; with a URL also -a, as "
+        "in nvme-cli",
     )
     parser.add_argument(
         "-l", "--log-len", metavar="BYTES", type=number_argument, required=True, help="length"
@@ -67,11 +80,42 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--lpo", metavar="BYTES", type=number_argument, default=0, help="offset (default: 0)"
     )
+    parser.add_argument(
+        "--lsp",
+        metavar="N",
+        type=number_argument,
+        default=0,
+        help="log specific field (default: 0); with a URL also -s, as in nvme-cli",
+    )
+    with_url(parser, trsvcid=("lsp", _MOST_LSP), traddr=("aen", 0xFFFFFFFF))
     _add_nsid(parser)
     parser.add_argument(
-        "--rae", action="store_true", help="retain the asynchronous event of the log page"
+        "-r", "--rae", action="store_true", help="retain the asynchronous event of the log page"
     )
     add_raw(parser)
+    _offset_by_o(parser)
+
+
+def _offset_by_o(parser: Command) -> None:
+    """Let -o be nvme-cli's --lpo if its value is a number."""
+    for action in parser._actions:
+        if action.dest == "output_format":
+            action.choices = None  # _lpo() checks it
+            action.metavar = "{normal,json,binary}"
+            action.help = "output format (default: normal); with a number --lpo, as in nvme-cli"
+
+
+def _lpo(args: argparse.Namespace) -> None:
+    """Give -o its meaning."""
+    if args.output_format in ("normal", "json", "binary"):
+        return
+    try:
+        args.lpo = number_argument(args.output_format)
+    except argparse.ArgumentTypeError:
+        raise UsageError(
+            f"-o must be normal, json or binary, or an offset, not {args.output_format!r}"
+        ) from None
+    args.output_format = "normal"
 
 
 def _add_nsid(parser: argparse.ArgumentParser) -> None:
@@ -139,22 +183,31 @@ def errors(args: argparse.Namespace) -> int:
 
 def ana(args: argparse.Namespace) -> int:
     """Show the ANA groups."""
+    check_raw(args)
 
     async def work(controller: Controller) -> None:
         identify = controller.identify
-        size = min(ana_log_size(identify.nanagrpid, identify.mnan or identify.nn), _MOST_ANA)
-        changes, groups = decode_ana_log(await controller.log_page(LogId.ANA, -(-size // 4) * 4))
+        names = 0 if args.groups else identify.mnan or identify.nn
+        size = -(-min(ana_log_size(identify.nanagrpid, names), _MOST_ANA) // 4) * 4
+        data = await controller.with_admin(
+            lambda admin: admin.log_page(LogId.ANA, size, rae=True, lsp=int(args.groups))
+        )
+        if args.raw_binary:
+            write_raw(data)
+            return
+        changes, groups = decode_ana_log(data)
         if args.output_format == "json":
             print_json({"chgcnt": changes, "groups": groups})
             return
         print(f"change count {changes}")
-        print_table(
+        head, rows = (
             ("group", "state", "changes", "NSIDs"),
             [
                 (one.group, _state(one.state), one.change_count, " ".join(map(str, one.nsids)))
                 for one in groups
             ],
         )
+        print_table(head[:3] if args.groups else head, [row[: 4 - args.groups] for row in rows])
 
     return on_controller(args, work)
 
@@ -168,9 +221,14 @@ def _state(state: int) -> str:
 
 def changed(args: argparse.Namespace) -> int:
     """Show the changed namespaces."""
+    check_raw(args)
 
     async def work(controller: Controller) -> None:
-        found = decode_changed_namespaces(await controller.log_page(LogId.CHANGED_NAMESPACES, 4096))
+        data = await controller.log_page(LogId.CHANGED_NAMESPACES, 4096)
+        if args.raw_binary:
+            write_raw(data)
+            return
+        found = decode_changed_namespaces(data)
         if args.output_format == "json":
             print_json({"changed": found})
         elif found == [CHANGED_NAMESPACES_OVERFLOW]:
@@ -183,6 +241,12 @@ def changed(args: argparse.Namespace) -> int:
 
 def page(args: argparse.Namespace) -> int:
     """Print a log page."""
+    as_nvme_cli(args)
+    _lpo(args)
+    if args.aen is not None:
+        args.log_id = (args.aen >> 16) & 0xFF
+    if args.log_id is None:
+        raise UsageError("specify the log page with -i or --log-id")
     if args.log_id > 0xFF:
         raise UsageError(f"--log-id must be 0 to 0xff, not {args.log_id:#x}")
     if not 0 < args.log_len <= _MOST or args.log_len % 4 or args.lpo % 4:
@@ -194,7 +258,12 @@ def page(args: argparse.Namespace) -> int:
     async def work(controller: Controller) -> None:
         data = await controller.with_admin(
             lambda admin: admin.log_page(
-                args.log_id, args.log_len, offset=args.lpo, nsid=args.namespace_id, rae=args.rae
+                args.log_id,
+                args.log_len,
+                offset=args.lpo,
+                nsid=args.namespace_id,
+                rae=args.rae,
+                lsp=args.lsp,
             )
         )
         if args.raw_binary:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from nvmf.cli.identify import (
     to_move,
 )
 from nvmf.cli.output import counted, print_json
+from nvmf.cli.protect import add_protection, check_protection, print_latency
 from nvmf.initiator import Namespace, NvmeError, connect
 from nvmf.spec.status import Status
 
@@ -58,7 +60,12 @@ def add_commands(subparsers: Subparsers) -> None:
         "-d", "--deac", action="store_true", help="allow the target to deallocate the blocks"
     )
     add_fua(parser, "the command")
-    _add(subparsers, "verify", verify, "have the target read blocks, without sending them", "-b 8")
+    add_protection(parser)
+    parser = _add(
+        subparsers, "verify", verify, "have the target read blocks, without sending them", "-b 8"
+    )
+    add_fua(parser, "the command: blocks are made stable first")
+    add_protection(parser)
     parser = _add(
         subparsers,
         "dsm",
@@ -103,6 +110,8 @@ def add_commands(subparsers: Subparsers) -> None:
         type=size_argument,
         help="number of bytes of the file to compare (default: all)",
     )
+    add_fua(parser, "the command: blocks are made stable first")
+    add_protection(parser, latency=True)
     parser.set_defaults(trouble=EXIT_TROUBLE)
 
 
@@ -166,7 +175,11 @@ def zeroes(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Execute Verify."""
-    return _run(args, lambda n: n.verify(args.start_block, args.block_count), "can be read")
+
+    async def work(namespace: Namespace) -> None:
+        await namespace.verify(args.start_block, args.block_count, fua=args.force_unit_access)
+
+    return _run(args, work, "can be read")
 
 
 def dsm(args: argparse.Namespace) -> int:
@@ -230,7 +243,7 @@ def compare(args: argparse.Namespace) -> int:
         args.block_count = len(data) // size
         room_from(namespace, args.start_block, len(data))
         try:
-            await namespace.compare(args.start_block, data)
+            await namespace.compare(args.start_block, data, fua=args.force_unit_access)
         except NvmeError as error:
             if error.status == Status.COMPARE_FAILURE:
                 raise Differs(str(error)) from None
@@ -246,6 +259,7 @@ def compare(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace, work: Callable[[Namespace], Awaitable[None]], done: str) -> int:
     """Run work on the namespace, and print the result."""
     place = where_of(args)
+    check_protection(args)
     options = options_of(args, place, **ONE_QUEUE)
 
     async def run() -> int:
@@ -253,7 +267,10 @@ def _run(args: argparse.Namespace, work: Callable[[Namespace], Awaitable[None]],
             namespace = to_move(controller, args.namespace_id)
             size = args.block_count * namespace.block_size
             room_from(namespace, args.start_block, size)
+            began = time.perf_counter()
             await work(namespace)
+            spent = time.perf_counter() - began
+        print_latency(args, spent)
         start, count = args.start_block, args.block_count
         if args.output_format == "json":
             print_json({"nsid": args.namespace_id, "slba": start, "blocks": count, "result": done})

@@ -7,7 +7,14 @@ import argparse
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, add_command, number_argument
+from nvmf.cli.base import (
+    EXIT_OK,
+    Subparsers,
+    UsageError,
+    add_command,
+    count_argument,
+    number_argument,
+)
 from nvmf.cli.common import (
     ONE_QUEUE,
     add_target_arguments,
@@ -17,11 +24,12 @@ from nvmf.cli.common import (
     where_of,
     with_url,
 )
+from nvmf.cli.human import add_raw, check_raw, write_raw
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import print_json, print_table
 from nvmf.initiator import connect
 from nvmf.initiator.base.reservations import Reservations
-from nvmf.spec.reservations import ReservationType
+from nvmf.spec.reservations import ReservationStatus, ReservationType
 
 _TYPES = ", ".join(f"{int(kind)} {kind.name.replace('_', ' ').lower()}" for kind in ReservationType)
 _NOTE = (
@@ -31,6 +39,9 @@ _NOTE = (
 _SHORT = "\nWith a URL, -t is --rtype and -a {}, as in nvme-cli."
 _ACTIONS = {"resv-acquire": "--racqa", "resv-release": "--rrela"}
 _MOST_TYPE = max(ReservationType)
+_HEAD_DWORDS = 16
+_MOST_DWORDS = (256 << 10) // 4
+"""Dwords of a report: at least the head, at most what the client transfers at once."""
 _KEYS = {
     "crkey": "the current key of this host",
     "nrkey": "the new key",
@@ -80,6 +91,22 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = _add(
         subparsers, "resv-report", report, "show the reservation and the registered hosts"
     )
+    parser.add_argument(
+        "-d",
+        "--numd",
+        metavar="N",
+        type=count_argument,
+        help="dwords to transfer, 16 for the reservation and 16 for each host (default: as many as "
+        "there are)",
+    )
+    parser.add_argument(
+        "-e",
+        "--eds",
+        action="store_true",
+        help="accepted as by nvme-cli; the extended data structure is always requested, because "
+        "host identifiers over fabrics have 128 bits",
+    )
+    add_raw(parser)
     _finish(parser)
 
 
@@ -187,9 +214,16 @@ def release(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """Execute Reservation Report."""
+    check_raw(args)
+    if args.numd is not None and not _HEAD_DWORDS <= args.numd <= _MOST_DWORDS:
+        raise UsageError(f"--numd must be {_HEAD_DWORDS} to {_MOST_DWORDS}, not {args.numd}")
 
     async def work(reservations: Reservations) -> None:
-        found = await reservations.report()
+        data = await reservations.report_data(None if args.numd is None else 4 * args.numd)
+        if args.raw_binary:
+            write_raw(data)
+            return
+        found = ReservationStatus.decode(data)
         if args.output_format == "json":
             entries = [
                 {

@@ -39,6 +39,7 @@ from nvmf.cli.identify import (
     to_move,
 )
 from nvmf.cli.output import Progress, print_json
+from nvmf.cli.protect import add_protection, check_protection, print_latency
 from nvmf.engine import EngineError, HostMemory
 from nvmf.initiator import Controller, Namespace, connect
 
@@ -62,7 +63,9 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-d", "--data", metavar="FILE", default="-", help="destination (default: -, stdout)"
     )
+    add_fua(parser, "each read")
     add_target_arguments(parser, blocks=True)
+    add_protection(parser, latency=True)
     parser = add_command(
         subparsers,
         "write",
@@ -83,6 +86,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--no-flush", action="store_true", help="do not flush at the end")
     add_target_arguments(parser, blocks=True)
+    add_protection(parser, latency=True)
     parser = add_command(
         subparsers,
         "flush",
@@ -123,7 +127,8 @@ def flush(args: argparse.Namespace) -> int:
     """Flush."""
 
     async def run() -> int:
-        async with _controller(args) as controller:
+        place = where_of(args)
+        async with connect(place, options_of(args, place)) as controller:
             namespace = controller.namespace(args.namespace_id)
             await namespace.flush()
         if args.output_format == "json":
@@ -138,6 +143,7 @@ def flush(args: argparse.Namespace) -> int:
 @contextlib.asynccontextmanager
 async def _controller(args: argparse.Namespace) -> AsyncIterator[Controller]:
     place = where_of(args)
+    check_protection(args)
     async with connect(place, options_of(args, place)) as controller:
         yield controller
 
@@ -165,7 +171,7 @@ async def _read(args: argparse.Namespace) -> int:
             async def fetch(view: memoryview, lba: int, count: int) -> None:
                 blocks = -(-count // namespace.block_size)
                 with view[: blocks * namespace.block_size] as part:
-                    await namespace.readinto(lba, part)
+                    await namespace.readinto(lba, part, fua=args.force_unit_access)
 
             ready: tuple[memoryview, int] | None = None
             try:
@@ -378,6 +384,7 @@ def _show(args: argparse.Namespace) -> bool:
 def _report(args: argparse.Namespace, progress: Progress, *, to_stdout: bool) -> int:
     """Print the rate on stderr; for JSON on stdout, unless that has the data."""
     sentence = progress.end()
+    print_latency(args, progress.summary()["seconds"])
     if args.output_format == "json":
         print_json(progress.summary(), sys.stderr if to_stdout else sys.stdout)
     else:

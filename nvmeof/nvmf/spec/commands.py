@@ -86,11 +86,12 @@ def get_features(fid: int, *, nsid: int = 0, sel: int = 0, cdw11: int = 0) -> by
     return Sqe(AdminOpcode.GET_FEATURES, nsid, GetFeaturesDw10(fid, sel).encode(), cdw11).encode()
 
 
-def set_features(fid: int, cdw11: int = 0, *, nsid: int = 0, save: bool = False) -> bytes:
+def set_features(
+    fid: int, cdw11: int = 0, *, nsid: int = 0, save: bool = False, cdw12: int = 0
+) -> bytes:
     """Set Features."""
-    return Sqe(
-        AdminOpcode.SET_FEATURES, nsid, SetFeaturesDw10(fid, int(save)).encode(), cdw11
-    ).encode()
+    dw10 = SetFeaturesDw10(fid, int(save)).encode()
+    return Sqe(AdminOpcode.SET_FEATURES, nsid, dw10, cdw11, cdw12).encode()
 
 
 def set_number_of_queues(queues: int) -> bytes:

@@ -111,12 +111,15 @@ class Reservations:
 
     async def report(self) -> ReservationStatus:
         """Return the registrations and the reservation."""
-        length = _FIRST_REPORT
+        return ReservationStatus.decode(await self.report_data())
+
+    async def report_data(self, length: int | None = None) -> bytes:
+        """Return the extended data structure of the report; length: bytes, by default all of it."""
+        size = length or _FIRST_REPORT
         while True:
-            sqe = commands.reservation_report(self._namespace.nsid, length)
-            data = await self._namespace.receive(sqe, "Reservation Report", length)
-            found = ReservationStatus.decode(data)
+            sqe = commands.reservation_report(self._namespace.nsid, size)
+            data = await self._namespace.receive(sqe, "Reservation Report", size)
             needed = _HEAD + _ENTRY * int.from_bytes(data[5:7], "little")
-            if needed <= length or length >= _LONGEST_REPORT:
-                return found
-            length = min(needed, _LONGEST_REPORT)
+            if length or needed <= size or size >= _LONGEST_REPORT:
+                return data
+            size = min(needed, _LONGEST_REPORT)

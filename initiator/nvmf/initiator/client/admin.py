@@ -141,7 +141,22 @@ class Admin:
         data, done = await self.receive(sqe, f"Get Features ({fid:02X}h)", size, nsid=nsid or None)
         return data, done.dw0
 
-    async def set_features(self, fid: int, value: int, *, nsid: int = 0) -> int:
-        """Set a feature, and return dword 0 of the completion."""
-        sqe = commands.set_features(fid, value, nsid=nsid)
-        return (await self.run(sqe, f"Set Features ({fid:02X}h)", nsid=nsid or None)).dw0
+    async def set_features(
+        self,
+        fid: int,
+        value: int,
+        *,
+        nsid: int = 0,
+        save: bool = False,
+        cdw12: int = 0,
+        data: bytes = b"",
+    ) -> int:
+        """Set a feature, with the data structure that some have; return dword 0 of the completion.
+
+        save: the controller keeps the value across resets.
+        """
+        sqe = commands.set_features(fid, value, nsid=nsid, save=save, cdw12=cdw12)
+        name = f"Set Features ({fid:02X}h)"
+        if data:
+            return (await self.send(sqe, name, data, nsid=nsid or None)).dw0
+        return (await self.run(sqe, name, nsid=nsid or None)).dw0

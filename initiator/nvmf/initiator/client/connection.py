@@ -122,6 +122,19 @@ class Connection:
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         self._upkeep = []
 
+    async def reset(self) -> bool:
+        """Reset the controller, and wait until it is connected again.
+
+        Returns whether it was disabled before it was disconnected. Commands in flight end as with
+        a lost connection. Raises ConnectionLost if it cannot be connected again.
+        """
+        session = await self.live()
+        session.on_lost = None
+        self._on_lost()  # from now on, commands wait
+        disabled = await session.reset()
+        await self.live()
+        return disabled
+
     # ---- the supervisor ----
 
     async def _supervise(self) -> None:
@@ -138,7 +151,8 @@ class Connection:
 
     async def _replace(self) -> None:
         lost, subnqn = self.session.lost.result(), self.session.place.where.subnqn
-        log.warning("%s: connection lost: %s", subnqn, lost.reason)
+        tell = logging.INFO if lost.reset else logging.WARNING
+        log.log(tell, "%s: connection lost: %s", subnqn, lost.reason)
         await self._end_session()
         await self.session.close()
         lived = asyncio.get_running_loop().time() - self._since
@@ -155,7 +169,7 @@ class Connection:
         self.reconnects += 1
         self._adopt(session)
         self._announce()
-        log.warning("%s: connected again", subnqn)
+        log.log(tell, "%s: connected again", subnqn)
 
     def _give_up(self, why: str) -> None:
         if self.usable is not None:

@@ -258,6 +258,15 @@ class Controller:
         """Read again whether a namespace is active, and its size."""
         await self.with_admin(lambda _: self._load_namespaces(self.session, {nsid}))
 
+    async def reset(self) -> bool:
+        """Reset the controller, as Linux does: disable it, disconnect, and connect again.
+
+        Commands in flight are sent again afterwards. Returns False if it could not be disabled
+        (CC.EN = 0, CSTS.RDY = 0), and was only disconnected. Raises ConnectionLost if it cannot be
+        connected again.
+        """
+        return await self.connection.reset()
+
     async def reauthenticate(self) -> None:
         """Authenticate every queue again, with the keys that were given.
 

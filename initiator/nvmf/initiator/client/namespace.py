@@ -120,10 +120,16 @@ class Namespace(Bytewise):
             lambda lba, blocks: commands.write(self.nsid, lba, blocks, fua=fua), "Write", lba, data
         )
 
-    async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
+    async def compare(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ.
+
+        fua: the blocks are made stable first.
+        """
         await self._send(
-            lambda lba, blocks: commands.compare(self.nsid, lba, blocks), "Compare", lba, data
+            lambda lba, blocks: commands.compare(self.nsid, lba, blocks, fua=fua),
+            "Compare",
+            lba,
+            data,
         )
 
     async def compare_and_write(
@@ -256,11 +262,14 @@ class Namespace(Bytewise):
         lba, blocks = await self._range("Write Uncorrectable", lba, blocks)
         await self._each(lba, blocks, self._limit_of(self._controller.session.nvm.wusl), step)
 
-    async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
+    async def verify(self, lba: int, blocks: int, *, fua: bool = False) -> None:
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot.
+
+        fua: the blocks are made stable first.
+        """
 
         async def step(piece: Piece) -> None:
-            sqe = commands.verify(self.nsid, piece.lba, piece.blocks)
+            sqe = commands.verify(self.nsid, piece.lba, piece.blocks, fua=fua)
             await self._run(sqe, "Verify", None, piece.lba, piece.blocks)
 
         lba, blocks = await self._range("Verify", lba, blocks)

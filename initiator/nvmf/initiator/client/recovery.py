@@ -107,19 +107,21 @@ class KeepCommands:
 async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) -> Session:
     """Call attempt every reconnect_delay until it succeeds, and return its session.
 
-    The first attempt is made at once if the lost session had lasted reconnect_delay or longer
-    (lived: seconds) and no command had timed out. Raises ConnectionLost if no attempt succeeds
-    within ctrl_loss_tmo; a negative ctrl_loss_tmo sets no limit.
+    The first attempt is made at once after a reset by this host, and if the lost session had lasted
+    reconnect_delay or longer (lived: seconds) and no command had timed out. Raises ConnectionLost
+    if no attempt succeeds within ctrl_loss_tmo, after a reset at least one; a negative
+    ctrl_loss_tmo sets no limit.
     """
     options, where, loop = place.options, place.where, asyncio.get_running_loop()
     began = loop.time()
     forever = options.ctrl_loss_tmo < 0
-    pause = 0.0 if not lost.timed_out and lived >= options.reconnect_delay else None
+    at_once = not lost.timed_out and lived >= options.reconnect_delay
+    pause = 0.0 if lost.reset or at_once else None
     last = "no attempt was made"
     attempts, told = 0, -_TELL_EVERY
     while True:
         left = began + options.ctrl_loss_tmo - loop.time()
-        if not forever and left <= 0:
+        if not forever and left <= 0 and (attempts or not lost.reset):
             break
         wait = options.reconnect_delay if pause is None else pause
         pause = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,9 +28,10 @@ from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Queue
 from nvmf.spec import commands
 from nvmf.spec.identify import IdentifyController, IdentifyNvmController
-from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
+from nvmf.spec.properties import Cap, Cc, Csts, Property, Version, ready_timeout_seconds
 from nvmf.spec.status import StatusError
 
+log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 1.0
 """Maximum seconds to wait for the shutdown of a controller."""
 _MOST_TRANSFER = (1 << 24) - 1
@@ -43,6 +45,8 @@ class Lost(NamedTuple):
     reason: str
     timed_out: bool
     """A command was not answered: the controller may still execute it."""
+    reset: bool = False
+    """This host has reset the controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Session:
         self.lost: asyncio.Future[Lost] = asyncio.get_running_loop().create_future()
         self.on_lost: Callable[[], None] | None = None
         """Called when the session is lost."""
+        self.resetting = False
+        """The controller is being reset, after which the session is lost."""
         self.cntlid = 0
         self.cap = Cap()
         self.version = Version()
@@ -144,6 +150,26 @@ class Session:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.1)
 
+    async def reset(self) -> bool:
+        """Disable the controller (CC.EN = 0), and end the session; return whether it was disabled.
+
+        False: the connection ended before, or CSTS.RDY did not become 0 in time; as in Linux, the
+        queues are disconnected all the same.
+        """
+        self.resetting = True
+        try:
+            async with asyncio.timeout(ready_timeout_seconds(self.cap)):
+                cc = Cc(css=self.cc.css, iosqes=6, iocqes=4)
+                await self.admin.property_set(Property.CC, cc.encode())
+                await self.until(lambda csts: not csts.rdy)
+            return True
+        except (TimeoutError, StatusError, ConnectionLost) as error:
+            why = str(error) or "it stays ready"
+            log.warning("%s: cannot disable the controller: %s", self.place.where.subnqn, why)
+            return False
+        finally:
+            self.lose("the controller was reset")
+
     async def reauthenticate(self) -> None:
         """Authenticate again: the admin queue, and each I/O queue whose Connect required it.
 
@@ -157,13 +183,15 @@ class Session:
     # ---- the end ----
 
     def _on_lost(self, queue: Queue, reason: str, timed_out: bool) -> None:
+        if self.resetting and queue is not self.admin_queue:
+            return  # the controller ends its I/O queues, and then reports that it is disabled
         about = "" if reason.startswith("queue ") else f"queue {queue.qid}: "
         self.lose(f"{about}{reason}", timed_out=timed_out)
 
     def lose(self, reason: str, *, timed_out: bool = False) -> None:
         """End the session; the first reason is kept."""
         if not self.lost.done():
-            self.lost.set_result(Lost(reason, timed_out))
+            self.lost.set_result(Lost(reason, timed_out, self.resetting))
             if self.on_lost is not None:
                 self.on_lost()
 

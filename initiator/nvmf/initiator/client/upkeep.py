@@ -66,4 +66,5 @@ async def async_events(
     except QueueLost:
         return
     except NvmeError as error:
-        log.warning("%s: no more events: %s", session.place.where.subnqn, error)
+        if not session.resetting:  # a reset ends the requests
+            log.warning("%s: no more events: %s", session.place.where.subnqn, error)

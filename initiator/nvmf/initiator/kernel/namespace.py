@@ -15,6 +15,7 @@ import os
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,12 +111,15 @@ class KernelNamespace(OneByOne):
             lba, blocks = await self._range("Write", lba, blocks)
             await self._run("Write", lba, blocks, lambda: self._write(lba, view, fua))
 
-    async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
+    async def compare(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ.
+
+        fua: the blocks are made stable first.
+        """
         with bytes_of(data) as view:
             blocks = self._blocks(lba, len(view))
             lba, blocks = await self._range("Compare", lba, blocks)
-            await self._run("Compare", lba, blocks, lambda: self._compare(lba, view))
+            await self._run("Compare", lba, blocks, lambda: self._compare(lba, view, fua))
 
     # ---- without data ----
 
@@ -154,9 +158,13 @@ class KernelNamespace(OneByOne):
         """Mark blocks as invalid: reads of them fail until they are written again."""
         await self._without_data("Write Uncorrectable", commands.write_uncorrectable, lba, blocks)
 
-    async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
-        await self._without_data("Verify", commands.verify, lba, blocks)
+    async def verify(self, lba: int, blocks: int, *, fua: bool = False) -> None:
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot.
+
+        fua: the blocks are made stable first.
+        """
+        build = partial(commands.verify, fua=fua)
+        await self._without_data("Verify", build, lba, blocks)
 
     async def _without_data(
         self, name: str, build: Callable[[int, int, int], bytes], lba: int, blocks: int
@@ -280,8 +288,8 @@ class KernelNamespace(OneByOne):
                     area[:] = part
                 _whole(length, os.pwritev(self._file, [area], at, flags))
 
-    def _compare(self, lba: int, view: memoryview) -> None:
-        self._passthru(lba, view, commands.compare, "Compare", into=False)
+    def _compare(self, lba: int, view: memoryview, fua: bool) -> None:
+        self._passthru(lba, view, partial(commands.compare, fua=fua), "Compare", into=False)
 
     def _passthru(
         self,

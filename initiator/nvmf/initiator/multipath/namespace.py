@@ -72,11 +72,14 @@ class MultipathNamespace(OneByOne):
         with _plain(data) as view:
             await self._move("Write", lba, view, piece)
 
-    async def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
+    async def compare(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ.
+
+        fua: the blocks are made stable first.
+        """
 
         async def piece(path: Namespace, first: int, part: memoryview) -> None:
-            await path.compare(first, part)
+            await path.compare(first, part, fua=fua)
 
         with _plain(data) as view:
             await self._move("Compare", lba, view, piece)
@@ -136,10 +139,13 @@ class MultipathNamespace(OneByOne):
         lba, blocks = await self._range("Write Uncorrectable", lba, blocks)
         await self._run(lambda path: path.write_uncorrectable(lba, blocks))
 
-    async def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them; raise NvmeError if it cannot."""
+    async def verify(self, lba: int, blocks: int, *, fua: bool = False) -> None:
+        """Have the controller read blocks without sending them; raise NvmeError if it cannot.
+
+        fua: the blocks are made stable first.
+        """
         lba, blocks = await self._range("Verify", lba, blocks)
-        await self._run(lambda path: path.verify(lba, blocks))
+        await self._run(lambda path: path.verify(lba, blocks, fua=fua))
 
     async def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Deallocate (first block, blocks) ranges: their data is no longer needed."""

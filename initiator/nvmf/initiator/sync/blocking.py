@@ -65,3 +65,7 @@ class BlockingReservations:
     def report(self) -> ReservationStatus:
         """Return the registrations and the reservation."""
         return self._loop.call(self._reservations.report())
+
+    def report_data(self, length: int | None = None) -> bytes:
+        """Return the extended data structure of the report; length: bytes, by default all of it."""
+        return self._loop.call(self._reservations.report_data(length))

@@ -135,6 +135,15 @@ class Controller:
         """Read the list of namespaces and their sizes again."""
         self._loop.call(self._controller.refresh())
 
+    def reset(self) -> bool:
+        """Reset the controller: disable it, disconnect, and connect again.
+
+        Commands of other threads are sent again afterwards. Returns False if it could not be
+        disabled, and was only disconnected. Raises ConnectionLost if it cannot be connected again,
+        and ValueError with the kernel's backend and with several paths.
+        """
+        return self._loop.call(self._client("reset()").reset())
+
     def reauthenticate(self) -> None:
         """Authenticate every queue again; raise AuthenticationError on failure.
 

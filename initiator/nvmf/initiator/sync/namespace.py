@@ -142,9 +142,12 @@ class Namespace:
         """
         return NamespaceFile(self, mode)
 
-    def compare(self, lba: int, data: Buffer) -> None:
-        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ."""
-        self._loop.call(self._namespace.compare(lba, data))
+    def compare(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
+        """Compare blocks with data; raise NvmeError (Compare Failure) if they differ.
+
+        fua: the blocks are made stable first.
+        """
+        self._loop.call(self._namespace.compare(lba, data, fua=fua))
 
     def compare_and_write(
         self, lba: int, expected: Buffer, new: Buffer, *, fua: bool = False
@@ -171,9 +174,9 @@ class Namespace:
         """Mark blocks as invalid: reads of them fail until they are written again."""
         self._loop.call(self._namespace.write_uncorrectable(lba, blocks))
 
-    def verify(self, lba: int, blocks: int) -> None:
-        """Have the controller read blocks without sending them."""
-        self._loop.call(self._namespace.verify(lba, blocks))
+    def verify(self, lba: int, blocks: int, *, fua: bool = False) -> None:
+        """Have the controller read blocks without sending them; fua: after making them stable."""
+        self._loop.call(self._namespace.verify(lba, blocks, fua=fua))
 
     def deallocate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Deallocate (first block, blocks) ranges: their data is no longer needed."""

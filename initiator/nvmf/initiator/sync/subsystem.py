@@ -18,7 +18,8 @@ from nvmf.initiator.sync.controller import Controller
 class Subsystem(Controller):
     """A connected subsystem: make it with connect_multipath(), and close() it.
 
-    It has the members of a controller except on_event(), reauthenticate() and reconnects.
+    It has the members of a controller except on_event(), reset(), reauthenticate() and
+    reconnects.
     """
 
     def __init__(self, loop: Loop, subsystem: AsyncSubsystem) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof disconnect`, `disconnect-all`, `reset`: disconnect the kernel, or reset a controller."""
+"""`nvmeof disconnect`, `disconnect-all`: disconnect the kernel; `reset`, for its controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvmf.initiator.kernel.system import System
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add disconnect, disconnect-all and reset."""
+    """Add disconnect and disconnect-all."""
     parser = add_command(
         subparsers,
         "disconnect",
@@ -44,15 +44,6 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="TRANSPORT",
         help="only controllers with this transport, such as rdma",
     )
-    parser = add_command(
-        subparsers,
-        "reset",
-        reset,
-        "reset a controller of the kernel, which then connects again",
-        "Commands that have not completed are repeated afterwards. Root is required.",
-        examples=("sudo nvmeof reset /dev/nvme0",),
-    )
-    parser.add_argument("device", metavar="DEVICE", help="the controller: /dev/nvme0, or nvme0")
 
 
 def disconnect(args: argparse.Namespace) -> int:
@@ -70,17 +61,12 @@ def disconnect(args: argparse.Namespace) -> int:
     return _disconnect(found, args.output_format == "json")
 
 
-def reset(args: argparse.Namespace) -> int:
-    """Reset a controller."""
-    if "://" in args.device:
-        raise UsageError(
-            "reset is for a controller of the kernel, such as /dev/nvme0: a URL names a target, "
-            "to which each command connects by itself"
-        )
+def reset(device: str, *, as_json: bool) -> int:
+    """Reset a controller of the kernel, by its device name."""
     system = System()
-    found = _by_name(args.device, sysfs.controllers(system), system)
+    found = _by_name(device, sysfs.controllers(system), system)
     sysfs.reset(found)
-    if args.output_format == "json":
+    if as_json:
         print_json({"reset": {"device": found.name, "subsysnqn": found.subsysnqn}})
     else:
         print(f"reset {found.path}, connected to {found.subsysnqn}")

@@ -39,7 +39,7 @@ _shtab_nvmeof_commands() {
     pmem:'Persistent memory of a target, used as memory: by RDMA instead of NVMe commands. The target exports a namespace as memory to the hosts in its keys memory and memory_read_only.'
     read:'Copy blocks of a namespace to a file or to stdout.'
     replay:'Send the commands of a capture file to a target, and compare its responses.'
-    reset:'Reset a controller of the kernel, which then connects again.'
+    reset:'Reset a controller, of the kernel or over a connection of its own.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
     resv-release:'Release a reservation, or clear all.'
@@ -187,7 +187,7 @@ _shtab_nvmeof_defaults_added=0
 _shtab_nvmeof_ana_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -200,6 +200,8 @@ _shtab_nvmeof_ana_log_options=(
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  {-g,--groups}"[only the groups, without their namespaces]"
+  {-b,--raw-binary}"[write the bytes to stdout]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -216,7 +218,11 @@ _shtab_nvmeof_bench_options=(
   "--rwmixread[percentage of reads of rw and randrw, 0 to 100 (default\: 50)]:N:"
   {--iodepth,-Q,--queue-size}"[outstanding commands per queue (default\: 32)]:N:"
   {--numjobs,-i,--nr-io-queues}"[I\/O queues (default\: 1)]:N:"
-  "--runtime[duration, such as 10, 10s, 500ms or 2m (default\: 5s)]:TIME:"
+  "--size[use this much of the namespace, in bytes or percent\; without --time_based, the load ends when each queue has transferred it (default\: to the end of the namespace)]:SIZE:"
+  "--offset[begin at this offset, in bytes or percent (default\: 0)]:SIZE:"
+  "--runtime[duration, such as 10, 10s, 500ms or 2m (default\: 5s\; with --size, no limit)]:TIME:"
+  {--time_based,--time-based,--time_based=1}"[run for all of --runtime, and transfer --size again and again]"
+  {--ramp_time,--ramp-time}"[run for so long before anything is counted (default\: 0)]:TIME:"
   "--loops[repeats (default\: 1)]:N:"
   "--threads[polling threads (default\: one per queue, at most the number of CPUs minus one)]:N:"
   "--cpu[pin the first thread to this CPU, the others to the following CPUs]:N:"
@@ -257,7 +263,7 @@ _shtab_nvmeof_capture_defaults_added=0
 _shtab_nvmeof_changed_ns_list_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -270,6 +276,7 @@ _shtab_nvmeof_changed_ns_list_log_options=(
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  {-b,--raw-binary}"[write the bytes to stdout]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -294,7 +301,7 @@ _shtab_nvmeof_compare_options=(
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--start-block}"[first logical block (default\: 0)]:LBA:"
   "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
-  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
@@ -307,7 +314,7 @@ _shtab_nvmeof_compare_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
@@ -317,6 +324,15 @@ _shtab_nvmeof_compare_options=(
   {-d,--data}"[the expected content]:FILE:_files"
   {-c,--block-count}"[number of logical blocks, 0\'s based as in nvme-cli (default\: all of the file)]:N:"
   {-z,--data-size}"[number of bytes of the file to compare (default\: all)]:BYTES:"
+  {-f,--force-unit-access}"[set Force Unit Access (FUA) in the command\: blocks are made stable first]"
+  "--latency[also print the time that it took\; with a URL also -t, as in nvme-cli]"
+  {-p,--prinfo}"[must be 0]:N:"
+  {-r,--ref-tag}"[must be 0]:N:"
+  "--app-tag[must be 0]:N:"
+  {-m,--app-tag-mask}"[must be 0]:N:"
+  {-g,--storage-tag}"[must be 0]:N:"
+  {-y,--metadata-size}"[must be 0]:N:"
+  {-l,--limited-retry}"[no effect]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -346,7 +362,7 @@ _shtab_nvmeof_compare_and_write_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
@@ -578,7 +594,7 @@ _shtab_nvmeof_dsm_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
@@ -596,7 +612,7 @@ _shtab_nvmeof_dsm_defaults_added=0
 _shtab_nvmeof_error_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -714,7 +730,7 @@ _shtab_nvmeof_gen_hostnqn_defaults_added=0
 _shtab_nvmeof_get_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -741,7 +757,7 @@ _shtab_nvmeof_get_feature_defaults_added=0
 _shtab_nvmeof_get_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)\; with a number --lpo, as in nvme-cli]:{normal,json,binary}:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -755,10 +771,12 @@ _shtab_nvmeof_get_log_options=(
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
   {-i,--log-id}"[log page]:LID:"
+  "--aen[dword 0 of an asynchronous event, which names the log page\; with a URL also -a, as in nvme-cli]:N:"
   {-l,--log-len}"[length]:BYTES:"
   "--lpo[offset (default\: 0)]:BYTES:"
+  "--lsp[log specific field (default\: 0)\; with a URL also -s, as in nvme-cli]:N:"
   {-N,--namespace-id}"[namespace (default\: all, 0xffffffff)\; with a URL also -n, as in nvme-cli]:NSID:"
-  "--rae[retain the asynchronous event of the log page]"
+  {-r,--rae}"[retain the asynchronous event of the log page]"
   {-b,--raw-binary}"[write the bytes to stdout]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
@@ -769,7 +787,7 @@ _shtab_nvmeof_get_log_defaults_added=0
 _shtab_nvmeof_id_ctrl_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-H,--human-readable}"[show the bit fields of values, by name]"
   {-b,--raw-binary}"[write the bytes to stdout]"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
@@ -801,7 +819,7 @@ _shtab_nvmeof_id_ctrl_defaults_added=0
 _shtab_nvmeof_id_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-H,--human-readable}"[show the bit fields of values, by name]"
   {-b,--raw-binary}"[write the bytes to stdout]"
@@ -935,6 +953,9 @@ _shtab_nvmeof_list_ns_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[begin with this namespace (default\: the first)\; with a URL also -n, as in nvme-cli]:NSID:"
+  "--all[list the allocated namespaces, attached to the controller or not\; with a URL also -a, as in nvme-cli]"
+  {-y,--csi}"[only namespaces of this command set\: 0 NVM, 1 key value, 2 zoned]:N:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -1052,7 +1073,8 @@ _shtab_nvmeof_read_options=(
   "--blocks[number of logical blocks (default\: to the end of the namespace)]:N:"
   {-c,--block-count}"[the same, 0\'s based as in nvme-cli\: -c 0 is one block]:N:"
   {-d,--data}"[destination (default\: -, stdout)]:FILE:_files"
-  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-f,--force-unit-access}"[set Force Unit Access (FUA) in each read]"
+  {-t,--transport}"[only rdma is supported]:transport:"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
@@ -1065,13 +1087,21 @@ _shtab_nvmeof_read_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 600)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 600)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  "--latency[also print the time that it took\; with a URL also -t, as in nvme-cli]"
+  {-p,--prinfo}"[must be 0]:N:"
+  {-r,--ref-tag}"[must be 0]:N:"
+  "--app-tag[must be 0]:N:"
+  {-m,--app-tag-mask}"[must be 0]:N:"
+  {-g,--storage-tag}"[must be 0]:N:"
+  {-y,--metadata-size}"[must be 0]:N:"
+  {-l,--limited-retry}"[no effect]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1107,7 +1137,19 @@ _shtab_nvmeof_reset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
-  ":the controller\: \/dev\/nvme0, or nvme0:_nvmeof_controllers"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host, a UUID (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
+  "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below)\; or a controller of the kernel, \/dev\/nvme0 or nvme0:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1221,7 +1263,10 @@ _shtab_nvmeof_resv_release_defaults_added=0
 _shtab_nvmeof_resv_report_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
+  {-d,--numd}"[dwords to transfer, 16 for the reservation and 16 for each host (default\: as many as there are)]:N:"
+  {-e,--eds}"[accepted as by nvme-cli\; the extended data structure is always requested, because host identifiers over fabrics have 128 bits]"
+  {-b,--raw-binary}"[write the bytes to stdout]"
   {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1264,7 +1309,7 @@ _shtab_nvmeof_rpc_defaults_added=0
 
 _shtab_nvmeof_set_feature_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  "*--verbose[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
@@ -1281,6 +1326,11 @@ _shtab_nvmeof_set_feature_options=(
   {-f,--feature-id}"[feature]:FID:"
   {-N,--namespace-id}"[namespace, for features of namespaces (default\: 0)]:NSID:"
   {-V,--value}"[dword 11]:N:"
+  "-v[the same, as in nvme-cli\; without a number, --verbose]:N:"
+  {-c,--cdw12}"[dword 12 (default\: 0)]:N:"
+  "--save[keep the value across resets, if the controller can\; with a URL also -s, as in nvme-cli]"
+  {-d,--data}"[data structure of the feature, such as that of the timestamp (0x0e)\; - is stdin]:FILE:_files"
+  {-l,--data-len}"[bytes to send of it (default\: all)]:BYTES:"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1312,7 +1362,7 @@ _shtab_nvmeof_show_regs_options=(
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
-  {-H,--human-readable}"[accepted as by nvme-cli\; the bit fields are always shown]"
+  {-H,--human-readable}"[accepted as by nvme-cli\; the output always has this form]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1322,7 +1372,7 @@ _shtab_nvmeof_show_regs_defaults_added=0
 _shtab_nvmeof_smart_log_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
-  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json binary)"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
@@ -1337,6 +1387,7 @@ _shtab_nvmeof_smart_log_options=(
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
   {-N,--namespace-id}"[namespace (default\: all, 0xffffffff)\; with a URL also -n, as in nvme-cli]:NSID:"
   {-b,--raw-binary}"[write the bytes to stdout]"
+  {-H,--human-readable}"[accepted as by nvme-cli\; the output always has this form]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1720,6 +1771,7 @@ _shtab_nvmeof_target_serve_options=(
   {-n,--nqn}"[NQN (default\: nqn.2026-01.example\:disk)]:NQN:_nvmeof_target_nqns"
   {-a,--traddr}"[address to listen on (default\: 127.0.0.1)]:ADDRESS:"
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
+  "--force[serve --ram even if it is more than this machine\'s memory]"
   "--allow-faults[allow faults on purpose (target fault), as allow_faults in \[target\]]"
   "--rpc-socket[administration socket (default\: socket in \[rpc\], or target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--log-level[minimum level of log messages (default\: info)]:log_level:(debug info warning error)"
@@ -1831,13 +1883,21 @@ _shtab_nvmeof_verify_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  {-f,--force-unit-access}"[set Force Unit Access (FUA) in the command\: blocks are made stable first]"
+  {-p,--prinfo}"[must be 0]:N:"
+  {-r,--ref-tag}"[must be 0]:N:"
+  "--app-tag[must be 0]:N:"
+  {-m,--app-tag-mask}"[must be 0]:N:"
+  {-g,--storage-tag}"[must be 0]:N:"
+  {-y,--metadata-size}"[must be 0]:N:"
+  {-l,--limited-retry}"[no effect]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1858,7 +1918,7 @@ _shtab_nvmeof_write_options=(
   {-f,--force-unit-access}"[set Force Unit Access (FUA) in each write]"
   "--pad[pad an incomplete last block with zeroes]"
   "--no-flush[do not flush at the end]"
-  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-t,--transport}"[only rdma is supported]:transport:"
   {-a,--traddr}"[address or name of the target]:HOST:"
   "--trsvcid[port of the target (default\: 4420)]:PORT:"
   {-n,--nqn}"[NQN of the subsystem]:NQN:"
@@ -1871,13 +1931,21 @@ _shtab_nvmeof_write_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 600)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 600)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
   {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
   "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  "--latency[also print the time that it took\; with a URL also -t, as in nvme-cli]"
+  {-p,--prinfo}"[must be 0]:N:"
+  {-r,--ref-tag}"[must be 0]:N:"
+  "--app-tag[must be 0]:N:"
+  {-m,--app-tag-mask}"[must be 0]:N:"
+  {-g,--storage-tag}"[must be 0]:N:"
+  {-y,--metadata-size}"[must be 0]:N:"
+  {-l,--limited-retry}"[no effect]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 
@@ -1906,7 +1974,7 @@ _shtab_nvmeof_write_uncor_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
@@ -1941,7 +2009,7 @@ _shtab_nvmeof_write_zeroes_options=(
   {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
   {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
   "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
-  {-l,--ctrl-loss-tmo}"[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
   "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
   "--disable-sqflow[disable SQ flow control]"
   {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
@@ -1950,6 +2018,13 @@ _shtab_nvmeof_write_zeroes_options=(
   "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
   {-d,--deac}"[allow the target to deallocate the blocks]"
   {-f,--force-unit-access}"[set Force Unit Access (FUA) in the command]"
+  {-p,--prinfo}"[must be 0]:N:"
+  {-r,--ref-tag}"[must be 0]:N:"
+  "--app-tag[must be 0]:N:"
+  {-m,--app-tag-mask}"[must be 0]:N:"
+  {-g,--storage-tag}"[must be 0]:N:"
+  {-y,--metadata-size}"[must be 0]:N:"
+  {-l,--limited-retry}"[no effect]"
   ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
 )
 

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from nvmf.cli.base import UsageError
+from nvmf.cli.base import CliError, UsageError
+from nvmf.cli.output import size_text
+from nvmf.config.advice import machine_memory
 from nvmf.config.loader import loads
 from nvmf.config.models import Config
 
@@ -23,6 +25,7 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
     Raises:
         ConfigError: The configuration is invalid.
         UsageError: There is none, or there are two.
+        CliError: The memory of --ram does not fit into that of the machine.
     """
     spaces = [
         *({"store": "ram", "size": size} for size in args.ram or ()),
@@ -34,7 +37,7 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
         ),
     ]
     if args.config is not None:
-        flags = ("ram", "file", "pmem", "python", "nqn", "traddr", "trsvcid")
+        flags = ("ram", "file", "pmem", "python", "nqn", "traddr", "trsvcid", "force")
         given = [flag for flag in flags if getattr(args, flag)]
         if given:
             raise UsageError(f"--{given[0]} replaces a configuration: omit {args.config}")
@@ -45,12 +48,24 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
         raise UsageError(
             "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
         )
+    _must_fit(args)
     port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
     lines = ["[[port]]", *_keys(port)]
     lines += ["[[subsystem]]", *_keys({"nqn": args.nqn or QUICK_NQN, "allow_any_host": True})]
     for space in spaces:
         lines += ["[[subsystem.namespace]]", *_keys(space)]
     return loads("\n".join(lines), "the arguments"), "the arguments"
+
+
+def _must_fit(args: argparse.Namespace) -> None:
+    """Raise CliError if --ram is more than this machine's memory, unless --force is given."""
+    asked, there = sum(args.ram or ()), machine_memory()
+    if asked > there and not args.force:
+        raise CliError(
+            f"--ram of {size_text(asked)} does not fit into this machine's memory of "
+            f"{size_text(there)}: use a smaller size, or --file; --force serves it all the same "
+            "(memory is allocated as hosts write)"
+        )
 
 
 def _keys(values: Mapping[str, object]) -> list[str]:

@@ -48,6 +48,11 @@ def add_commands(subparsers: Subparsers) -> None:
     group.add_argument(
         "-s", "--trsvcid", metavar="PORT", type=number_argument, help="port (default: 4420)"
     )
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="serve --ram even if it is more than this machine's memory",
+    )
     parser.add_argument(
         "--allow-faults",
         action="store_true",
