@@ -2,7 +2,8 @@
 """The Python packages that the Debian package contains: their versions and their licences.
 
 ``vendored.py requirements run|build`` prints NAME==VERSION of each, as installed in the environment
-that runs it: what nvmeof-rdma needs to run, or what builds it.  ``vendored.py copyright FOLDER``
+that runs it: what nvmeof-rdma needs to run, or what builds it.  ``vendored.py needed`` prints what
+to install in an environment before that.  ``vendored.py copyright FOLDER``
 completes debian/copyright on its standard output with the licences of the packages in FOLDER.
 """
 
@@ -14,9 +15,6 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 OURS = "nvmeof-rdma"
 LICENCE = re.compile(r"(?i)(^|/)(licen[cs]e|copying|notice)[^/]*$")
@@ -36,6 +34,9 @@ COMMON = {
 
 def closure(requirements: Iterable[str]) -> dict[str, str]:
     """Return the versions of these packages and of all that they need here, by name."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
     found: dict[str, str] = {}
     waiting = [Requirement(text) for text in requirements]
     while waiting:
@@ -50,14 +51,20 @@ def closure(requirements: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def requirements(kind: str) -> str:
-    """Return the lines of a requirements file; kind is run or build."""
+def needs() -> dict[str, list[str]]:
+    """Return the requirements of pyproject.toml, by kind: run and build."""
     tables = tomllib.loads(Path("pyproject.toml").read_text())
-    needs = {
+    return {
         "run": tables["project"]["dependencies"],
         "build": tables["build-system"]["requires"],
-    }[kind]
-    return "".join(f"{name}=={version}\n" for name, version in sorted(closure(needs).items()))
+    }
+
+
+def requirements(kind: str) -> str:
+    """Return the lines of a requirements file; kind is run or build."""
+    return "".join(
+        f"{name}=={version}\n" for name, version in sorted(closure(needs()[kind]).items())
+    )
 
 
 def indented(text: str) -> str:
@@ -112,6 +119,8 @@ def main(argv: list[str]) -> int:
     match argv:
         case ["requirements", ("run" | "build") as kind]:
             print(requirements(kind), end="")
+        case ["needed"]:
+            print("packaging", *needs()["run"], *needs()["build"], sep="\n")
         case ["copyright", folder]:
             print(copyright_of(folder, sys.stdin.read()), end="")
         case _:

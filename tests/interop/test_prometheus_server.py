@@ -156,6 +156,7 @@ def queries() -> list[tuple[str, str]]:
         for panel in dashboard["panels"]
         for target in panel.get("targets", [])
     ]
+    assert len(found) == DASHBOARD.read_text().count('"expr":')  # also of panels within panels
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
             inner = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["definition"])

@@ -27,7 +27,8 @@ deb_tree() {
     tar -c --exclude=__pycache__ --exclude='*.so' --exclude=systemd/debian \
         pyproject.toml CMakeLists.txt README.md CHANGELOG.md LICENSE \
         nvmeof target initiator config systemd | tar -x -C build/deb/nvmeof &&
-        cp -r systemd/debian build/deb/nvmeof/debian &&
+        tar -c -C systemd --exclude=debian/wheels --exclude=debian/build --exclude=debian/nvmeof \
+            --exclude=debian/.debhelper debian | tar -x -C build/deb/nvmeof &&
         cp -r .cache/deb build/deb/nvmeof/debian/wheels &&
         # A package for each release of Debian: its Python and its fio are part of the version.
         sed -i "1s/)/+deb$(. /etc/os-release && printf %s "${VERSION_ID-0}"))/" \

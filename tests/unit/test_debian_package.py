@@ -74,6 +74,16 @@ def test_packages_that_it_contains() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in lines)
 
 
+def test_the_tree_is_a_source_package() -> None:
+    """dpkg-buildpackage in the tree finds its folder, and pip what to fetch."""
+    assert (ROOT / "debian").resolve() == DEBIAN
+    assert (DEBIAN / "rules").stat().st_mode & 0o111
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = vendored("needed").splitlines()
+    assert {*tables["project"]["dependencies"], *tables["build-system"]["requires"]} < {*needed}
+    assert "debian/wheels/build.txt" in (DEBIAN / "rules").read_text()
+
+
 def test_licences_of_what_it_contains() -> None:
     """debian/copyright has a licence for each package of an environment that it is asked about."""
     folder = next(path for path in sys.path if list(Path(path).glob("pydantic-*.dist-info")))
