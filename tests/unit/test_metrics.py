@@ -79,6 +79,18 @@ def make_source() -> Source:
         memory=[MemorySample(NQN, 1, 2, dict.fromkeys(MEMORY, 5))],
         memory_refused={"conflict": 1},
         memory_revoked={"right": 1},
+        mirrors=[
+            {
+                "nqn": NQN,
+                "nsid": 2,
+                "state": "clean",
+                "quorum": 2,
+                "epoch": 3,
+                "legs": [],
+                "losses": 0,
+                "resyncs": 0,
+            }
+        ],
     )
     return Source(sample, Facts("1.2", 1 << 24, {"qp": 3}))
 

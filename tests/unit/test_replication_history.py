@@ -4,68 +4,17 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from contextlib import AsyncExitStack, suppress
-from math import inf
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import nvmf.target
-from nvmf.initiator import ConnectError, ConnectionLost, NvmeError, connect
 from nvmf.replication import Mirror
-from nvmf.replication.history import Access, violation
 from nvmf.replication.store import MirrorStore
-from support.replicas import Memory
-
-BLOCKS = 4
-LOST = (ConnectError, ConnectionLost, NvmeError)
-
-
-class Hosts:
-    """Hosts that write and read few blocks, and connect again when their target is gone."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.ended = False
-        self.accesses = 0
-        self.histories: list[list[Access]] = [[] for _ in range(BLOCKS)]
-        self._random = random.Random(7)
-        self._values = iter(range(1, 1 << 30))
-
-    async def run(self) -> None:
-        """Run one host."""
-        while not self.ended:
-            with suppress(*LOST):
-                async with connect(self.url, ctrl_loss_tmo=0) as controller:
-                    disk = controller.namespace(1)
-                    while not self.ended:
-                        await self._access(disk)
-            await asyncio.sleep(0.01)
-
-    async def _access(self, disk: nvmf.initiator.Namespace) -> None:
-        block = self._random.randrange(BLOCKS)
-        history = self.histories[block]
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        if self._random.random() < 0.5:
-            value = next(self._values)
-            end = inf  # if it fails, it may or may not have been done, or be done later
-            try:
-                await disk.write(block, value.to_bytes(8, "little") * 512)
-                end = loop.time()
-            finally:
-                history.append(Access(value, start, end, True))
-        else:
-            data = await disk.read(block, 1)
-            assert data == data[:8] * 512
-            seen = int.from_bytes(data[:8], "little") or None
-            history.append(Access(seen, start, loop.time(), False))
-        self.accesses += 1
-
-    async def more(self, count: int) -> None:
-        """Wait until they have done so many accesses."""
-        wanted = self.accesses + count
-        async with asyncio.timeout(60):
-            while self.accesses < wanted:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+from support.historyhosts import Hosts
+from support.mirrorlab import LEG, clean, data_of, leg_of, leg_text, mirror_text, remotes
+from support.replicas import Memory, files
+from wire.served import Served
 
 
 def store_on(replicas: list[Memory]) -> MirrorStore:
@@ -110,6 +59,52 @@ async def test_hosts_of_a_mirror_whose_replicas_and_writer_fail() -> None:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-    for history in hosts.histories:
-        assert len(history) > 20
-        assert violation(history) is None
+    hosts.check()
+
+
+async def test_hosts_of_a_namespace_whose_legs_are_frozen_and_killed(tmp_path: Path) -> None:
+    """The legs are a file, a target in this process, and one that is frozen, killed and started
+    again.
+    """
+    local, far = files(tmp_path, 2, 4 << 20)
+    served = await asyncio.to_thread(Served(tmp_path, leg_text(far)).wait_ready)
+    hosts = Hosts(8)
+    running: list[asyncio.Task[None]] = []
+    try:
+        async with remotes(tmp_path / "legs", 1) as (near,):
+            port = served.port
+            url = f"nvme+rdma://127.0.0.1:{port}/{LEG}"
+            legs = [f'path = "{local}"', f'url = "{url}"', near.leg]
+            async with nvmf.target.serve(mirror_text(legs)) as target:
+                await clean(target, 3)
+                hosts.url = target.url
+                running = [asyncio.create_task(hosts.run()) for _ in range(4)]
+                await hosts.more(50)
+                served.process.send_signal(signal.SIGSTOP)
+                await hosts.more(50)
+                served.process.send_signal(signal.SIGCONT)
+                await hosts.more(50)
+                await clean(target, 3)
+                served.process.kill()
+                await hosts.more(50)
+                assert leg_of(target, f"{url}#1")["state"] != "in-sync"
+                await asyncio.to_thread(served.kill)
+                served = await asyncio.to_thread(Served(tmp_path, leg_text(far, port)).wait_ready)
+                await hosts.more(50)
+                await clean(target, 3)
+                await near.stop()
+                await hosts.more(50)
+                await near.start()
+                await clean(target, 3)
+                hosts.ended = True
+                await asyncio.gather(*running)
+                await clean(target, 3)
+            await near.stop()
+            await asyncio.to_thread(served.end)
+            assert data_of(local) == data_of(far) == data_of(near.path)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.to_thread(served.kill)
+    hosts.check()

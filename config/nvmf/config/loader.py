@@ -96,8 +96,9 @@ def json_schema() -> dict[str, object]:
     return Config.model_json_schema(by_alias=True)
 
 
-_PATHS = {"namespace": ("path",), "host": ("dhchap_key_file", "dhchap_ctrl_key_file")}
-"""Keys with paths, in the tables of a subsystem."""
+_KEY_FILES = ("dhchap_key_file", "dhchap_ctrl_key_file")
+_PATHS = {"namespace": ("path",), "host": _KEY_FILES, "leg": ("path", *_KEY_FILES)}
+"""Keys with paths, in the tables of a subsystem and of a namespace."""
 
 
 def _anchor(data: dict[str, object], base: Path) -> None:
@@ -114,12 +115,17 @@ def _anchor(data: dict[str, object], base: Path) -> None:
             bdev["path"] = str(base / bdev["path"])
     subsystems = data.get("subsystem")
     for subsystem in subsystems if isinstance(subsystems, list) else []:
-        for table, keys in _PATHS.items():
-            tables = subsystem.get(table) if isinstance(subsystem, dict) else None
-            for one in tables if isinstance(tables, list) else []:
-                for key in keys if isinstance(one, dict) else ():
-                    if isinstance(one.get(key), str):
-                        one[key] = str(base / one[key])
+        _anchor_tables(subsystem, base)
+
+
+def _anchor_tables(owner: object, base: Path) -> None:
+    for table, keys in _PATHS.items():
+        tables = owner.get(table) if isinstance(owner, dict) else None
+        for one in tables if isinstance(tables, list) else []:
+            for key in keys if isinstance(one, dict) else ():
+                if isinstance(one.get(key), str):
+                    one[key] = str(base / one[key])
+            _anchor_tables(one, base)
 
 
 def _sentence(source: str, detail: ErrorDetails, lines: dict[Loc, int]) -> str:

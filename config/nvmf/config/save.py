@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from tomlkit.items import AoT, Table
 
 from nvmf.config.loader import ConfigError, loads
+from nvmf.config.mirror import LegConfig
 from nvmf.config.models import (
     AnaGroupConfig,
     BdevConfig,
@@ -33,7 +34,7 @@ _COMMENT = re.compile(r"\s*#")
 _MARK = "#@above "
 """Prefix of a comment that is moved temporarily."""
 _EMPTY_LINES = re.compile(r"\n{2,}")
-_SIZES = {"size", "mdts", "in_capsule", "buffer_size"}
+_SIZES = {"size", "mdts", "in_capsule", "buffer_size", "ram", "resync_rate"}
 _SIZES |= {"bandwidth", "read_bandwidth", "write_bandwidth"}
 
 
@@ -224,6 +225,8 @@ def _name(item: BaseModel) -> Hashable:
         case SubsystemConfig():
             return item.nqn
         case BdevConfig():
+            return item.name
+        case LegConfig():
             return item.name
         case PortConfig():
             return item.traddr, item.trsvcid

@@ -17,6 +17,7 @@ from pydantic import (
 
 from nvmf.config.base import FaultError, Model, listed, unique
 from nvmf.config.limits import LimitsConfig
+from nvmf.config.mirror import LEGS_MOST, LegConfig
 from nvmf.config.units import Eui64, FilePath, Nguid, Nqn, Size
 from nvmf.spec.ana import MAX_GROUP
 
@@ -77,19 +78,31 @@ class NamespaceConfig(Model):
 
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
     """Namespace identifier; default: the lowest free one."""
-    store: Literal["ram", "file", "pmem", "null", "python"]
-    """Storage of its data: memory, a file or block device, persistent memory, nowhere, or a store
-    written in Python."""
+    store: Literal["ram", "file", "pmem", "null", "python", "mirror"]
+    """Storage of its data: memory, a file or block device, persistent memory, nowhere, a store
+    written in Python, or several copies, the legs of a mirror."""
     size: Size | None = None
-    """Bytes; required for ram and null; limits how much of a file or Python store is used."""
+    """Bytes; required for ram and null; limits how much of a file, Python store or mirror is
+    used."""
     path: FilePath | None = None
     """The file or block device, for file and pmem."""
     python: str | None = Field(None, pattern=PYTHON)
     """The store, for python: its registered name, or MODULE:CLASS, which is imported."""
     options: dict[str, StrictBool | StrictInt | StrictFloat | str] = Field({})
     """Arguments of the store, for python."""
+    legs: tuple[LegConfig, ...] = Field((), alias="leg", max_length=LEGS_MOST)
+    """For mirror: at least two."""
+    quorum: StrictInt | None = Field(None, ge=1, le=LEGS_MOST)
+    """Legs of a mirror that must have a write before it is acknowledged; default: more than
+    half."""
+    resync_rate: Size = 32 << 20
+    """Bytes per second at most that are copied to legs which lag, while hosts use the mirror; 0: no
+    limit."""
+    fence: Literal["reservation", "none"] = "reservation"
+    """How a mirror keeps other writers from legs of other targets; with none, you must ensure that
+    there is no other."""
     block_size: Literal[512, 4096] = 512
-    """Bytes of a logical block; 4096 also if a store in Python requires it."""
+    """Bytes of a logical block; 4096 also if a store in Python or a leg requires it."""
     direct: StrictBool | None = None
     """Bypass the page cache; default: if possible."""
     read_only: StrictBool = False
@@ -127,7 +140,8 @@ class NamespaceConfig(Model):
         unique(listed("hosts", self.hosts or ()), "host")
         self._of_memory()
         self._of_python()
-        if self.store == "python":
+        self._of_mirror()
+        if self.store in ("python", "mirror"):
             pass
         elif self.store in ("ram", "null"):
             if self.size is None:
@@ -158,6 +172,29 @@ class NamespaceConfig(Model):
                 raise FaultError(f'{key} requires store = "ram" or "pmem"', key)
         both = (*listed("memory", self.memory), *listed("memory_read_only", self.memory_read_only))
         unique(both, "host")
+
+    @property
+    def legs_needed(self) -> int:
+        """The quorum of a mirror."""
+        return self.quorum if self.quorum is not None else len(self.legs) // 2 + 1
+
+    def _of_mirror(self) -> None:
+        if self.store != "mirror":
+            for key in ("legs", "quorum", "resync_rate", "fence"):
+                field = NamespaceConfig.model_fields[key]
+                if getattr(self, key) != field.get_default():
+                    name = field.alias or key
+                    raise FaultError(f'{name} requires store = "mirror"', name)
+            return
+        if len(self.legs) < 2:
+            raise ValueError('store = "mirror" needs at least two [[subsystem.namespace.leg]]')
+        unique(((("leg", n), leg.name) for n, leg in enumerate(self.legs)), "leg")
+        if self.quorum is not None and self.quorum > len(self.legs):
+            raise FaultError(f"a quorum of {self.quorum} of {len(self.legs)} legs", "quorum")
+        if self.path is not None:
+            raise FaultError(
+                'store = "mirror" has no path: use [[subsystem.namespace.leg]]', "path"
+            )
 
     def _of_python(self) -> None:
         if self.store == "python":

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from nvmf.config.base import FaultError, Loc
 from nvmf.config.hosts import CREDENTIAL
+from nvmf.config.mirror import LEG_URL
 from nvmf.config.models import CONGESTION, PRINTABLE, Config
 from nvmf.config.services import LABEL
 from nvmf.config.storage import BDEV, PYTHON
@@ -33,6 +34,7 @@ _PATTERNS = {
     PRINTABLE: "expected printable ASCII characters",
     BDEV: "expected printable ASCII characters without spaces",
     LABEL: "expected letters, digits and hyphens",
+    LEG_URL: "expected a URL such as nvme+rdma://192.0.2.7/nqn.2026-01.example:disk",
     PYTHON: 'expected a name, or a class such as "package.module:Class"',
     CONGESTION: 'expected the name of a TCP congestion control, such as "cubic"',
 }

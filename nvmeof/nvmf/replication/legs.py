@@ -25,6 +25,8 @@ class Leg:
 
     state: LegState = LegState.OUT
     why: str = "it was not opened yet"
+    error: Exception | None = None
+    """The same, as it was raised; None: it was never lost."""
     generation: int = 0
     """Grows whenever it is lost: effects of an earlier one count no more."""
     slot: int = 0

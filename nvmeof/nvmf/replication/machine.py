@@ -44,6 +44,18 @@ class Damaged(ReplicationError):
     """The content of a replica is not what was written to it."""
 
 
+class Blank(Damaged):
+    """The replica has only zeroes where a header should be."""
+
+
+class Misplaced(Damaged):
+    """The replica belongs to the mirror, at a different index."""
+
+    def __init__(self, text: str, index: int) -> None:
+        super().__init__(text)
+        self.index = index
+
+
 class LegState(StrEnum):
     """The state of a replica."""
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, cast
 from uuid import uuid4
 
-from nvmf.replication.machine import LegState, Op, ReplicationError, Steps
+from nvmf.replication.machine import (
+    Blank,
+    Damaged,
+    LegState,
+    Misplaced,
+    Op,
+    ReplicaError,
+    ReplicationError,
+    Steps,
+)
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.mirrorformat import Geometry
+from nvmf.replication.mirrormembers import MirrorMembers
 from nvmf.replication.mirrorparts import What
-from nvmf.replication.mirrortasks import MirrorTasks
 from nvmf.replication.replica import Replica
 from nvmf.replication.shell import Shell
 
@@ -35,9 +44,11 @@ class ReplicaStatus:
     """Why it is out."""
     lagging: int
     """Regions in which it lags."""
+    refused: bool = False
+    """It is out because its content cannot be used."""
 
 
-class _Paced(MirrorTasks):
+class _Paced(MirrorMembers):
     """Copies at most rate bytes a second while others use the mirror, else as fast as it can."""
 
     rate: float | None = None
@@ -83,6 +94,7 @@ class Mirror:
         resync_rate: float | None = 32e6,
         retry: float = 1.0,
         lost: Callable[[str, str], None] | None = None,
+        adopt_blank: bool = False,
     ) -> None:
         """Create the object; create() or open() sends the first command.
 
@@ -97,14 +109,19 @@ class Mirror:
                 as many as possible, as when it is not used.
             retry: Seconds after which a replica that was lost is tried again.
             lost: Called with the name of a replica that was lost, and the reason.
+            adopt_blank: Whether a replica that is tried again may be blank (only zeroes in its
+                header): it gets a header, and is copied as a whole.
         """
-        self._replicas = replicas
         self._core = _Paced(len(replicas), quorum, patience=patience)
         self._core.rate = resync_rate
         self._shell = Shell(self._core, replicas, timeout)
+        self._replicas = self._shell.replicas
         self._retry = retry
+        self._adopt_blank = adopt_blank
+        self._changing = asyncio.Lock()
+        """Held while a replica that is out is tried again or replaced."""
         if lost:
-            self._core.watch = lambda index, why: lost(replicas[index].name, why)
+            self._core.watch = lambda index, why: lost(self._replicas[index].name, why)
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -132,7 +149,29 @@ class Mirror:
             for index in range(len(lags)):
                 lags[index] += region.lag >> index & 1
         pairs = zip(self._replicas, self._core.legs, lags, strict=True)
-        return [ReplicaStatus(r.name, leg.state, leg.why, lag) for r, leg, lag in pairs]
+        return [
+            ReplicaStatus(r.name, leg.state, leg.why, lag, isinstance(leg.error, Damaged))
+            for r, leg, lag in pairs
+        ]
+
+    @property
+    def form(self) -> Geometry:
+        """Its size, regions and members; known when it is open."""
+        return self._core.shape
+
+    @property
+    def epoch(self) -> int:
+        """Of this writer; known when it is open."""
+        return self._core.epoch
+
+    @property
+    def resync_rate(self) -> float | None:
+        """See Mirror; can be changed at any time."""
+        return self._core.rate
+
+    @resync_rate.setter
+    def resync_rate(self, rate: float | None) -> None:
+        self._core.rate = rate
 
     @property
     def size(self) -> int:
@@ -144,7 +183,7 @@ class Mirror:
         """Bytes of a block; known when it is open."""
         return self._core.shape.block
 
-    async def create(self, *, region: int = 1 << 20) -> None:
+    async def create(self, *, region: int = 1 << 20, block: int = 0) -> None:
         """Make the replicas a new mirror, and open it.
 
         What is on them is lost: the data of the first replica is what the mirror has, and the
@@ -152,10 +191,11 @@ class Mirror:
 
         Args:
             region: Bytes that an entry of the dirty map stands for.
+            block: Bytes of a block at least; default: of the replicas.
         """
         for replica in self._replicas:
             await replica.fence()
-        block = max(replica.unit for replica in self._replicas)
+        block = max(block, *(replica.unit for replica in self._replicas))
         room = min(replica.size for replica in self._replicas)
         core = self._core
         shape = Geometry.fit(uuid4().bytes, len(core.legs), core.quorum, block, region, room)
@@ -170,6 +210,29 @@ class Mirror:
         """
         core = self._core
         await self._shell.ask(lambda op: core.run(op, core.takeover_now()))
+        self._begin()
+
+    async def reshape(self, old: Geometry, epoch: int, places: Sequence[int]) -> None:
+        """Open a mirror with different replicas or a different quorum than it has.
+
+        Its earlier Mirror was closed, while all replicas that stay had everything.
+
+        Args:
+            old: The form of that one.
+            epoch: The epoch of that one.
+            places: The index that each replica had there; -1: it is new, and what is on it is lost.
+                At most one is new, and at most one is missing.
+
+        Raises:
+            ReplicationError: A replica is lost, too small or in use. Open the mirror in its old
+                form again; if that fails, in the new one.
+        """
+        core = self._core
+        await self._shell.ask(lambda op: core.run(op, core.reshape(old, epoch, places)))
+        self._begin()
+
+    def _begin(self) -> None:
+        core = self._core
         core.clock = asyncio.get_running_loop().time
         core.wake = self._wake
         core.run(Op(), core.resync())
@@ -201,7 +264,57 @@ class Mirror:
 
     async def rejoin(self, index: int) -> None:
         """Take a replica that was lost in again now, rather than at the next retry."""
+        async with self._changing:
+            await self._rejoin(index)
+
+    async def _rejoin(self, index: int) -> None:
         await self._shell.ask(lambda op: self._core.run(op, self._core.rejoin(index)))
+
+    async def _adopt(self, index: int) -> None:
+        await self._shell.ask(lambda op: self._core.run(op, self._core.adopt(index)))
+
+    async def replace(
+        self,
+        index: int,
+        replica: Replica,
+        blank: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        """Use a different replica, while the mirror is in use.
+
+        Args:
+            index: The replica that it replaces, which is lost or not.
+            replica: The new one.
+            blank: Called when the old one is closed. Returns whether what is on the new one is
+                lost, and it is copied as a whole; otherwise it has to be the same one, reached in a
+                different way. Raises ReplicationError if it cannot be used. Default: it is lost.
+
+        Raises:
+            ReplicationError: It cannot be used; the old one is lost until it is tried again.
+        """
+        core = self._core
+        async with self._changing:
+            others = [i for i in core.inside() if i != index]
+            if len(others) < min(core.quorum, len(core.legs) - 1):
+                raise ReplicationError(
+                    f"cannot replace replica {index}: too few others are in ({core.reasons()}); "
+                    "bring them back first"
+                )
+            if any(all(region.lag >> i & 1 for i in others) for region in core.regions()):
+                raise ReplicationError(
+                    f"cannot replace replica {index}: no other one has all data yet; wait until a "
+                    "different replica is in sync"
+                )
+            core.lose(index, ReplicaError("it is being replaced"))
+            old = await self._shell.exchange(index, replica)
+            self._shell.pump()
+            await old.close()
+            try:
+                fresh = await blank() if blank else True
+                await (self._adopt(index) if fresh else self._rejoin(index))
+            except BaseException:
+                await self._shell.exchange(index, old)
+                await replica.close()
+                raise
 
     async def clean(self) -> None:
         """Wait until all replicas are in and have everything."""
@@ -246,5 +359,18 @@ class Mirror:
             await asyncio.sleep(self._retry)
             for index, leg in enumerate(self._core.legs):
                 if leg.state is LegState.OUT:
-                    with contextlib.suppress(ReplicationError):
-                        await self.rejoin(index)
+                    async with self._changing:
+                        if leg.state is LegState.OUT:
+                            await self._try_again(index)
+
+    async def _try_again(self, index: int) -> None:
+        with contextlib.suppress(ReplicationError):
+            await self._rejoin(index)
+            return
+        with contextlib.suppress(ReplicationError):
+            match self._core.legs[index].error:
+                case Blank() if self._adopt_blank:
+                    await self._adopt(index)
+                case Misplaced(index=place) if self._core.legs[place].state is LegState.OUT:
+                    other = await self._shell.exchange(index, self._replicas[place])
+                    await self._shell.exchange(place, other)

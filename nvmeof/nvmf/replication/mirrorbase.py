@@ -48,6 +48,9 @@ class MirrorBase(LegMachine[Leg]):
         self.shape = Geometry(b"", legs, quorum, 1, 1, 0)
         self.epoch = self.seq = self.stamp = 0
         self.joins = [0] * legs
+        self.backs: dict[int, int] = {}
+        """Replicas that were set back, with the number of joins in their own headers, which stays
+        until the map says that they lag."""
         self.pages: dict[int, Page] = {}
         self.opens: dict[int, Region] = {}
         """The open regions, the one that was used last at the end."""

@@ -312,6 +312,7 @@ class MirrorCore(MirrorBase):
         if leg.state is LegState.OUT:
             return
         leg.state, leg.why = LegState.OUT, str(error)
+        leg.error = error
         leg.generation += 1
         for page in self.pages.values():
             page.writing &= ~(1 << index)

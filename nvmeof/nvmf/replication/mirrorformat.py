@@ -15,7 +15,9 @@ from nvmf.engine import crc32c
 from nvmf.replication.machine import Damaged
 
 MAGIC = b"NVMFMIR\0"
-VERSION = 1
+VERSION = 2
+NOBODY = 0xFFFF
+"""Of Geometry.gone: the last change has not removed a replica."""
 SLOT = 4096
 START = 2 * SLOT
 """The offset of the map."""
@@ -25,14 +27,16 @@ OPEN = 1 << 15
 """Bit of an entry: writes may be outstanding, so that replicas may differ in unacknowledged data.
 The other bits name replicas that may lack acknowledged writes."""
 
-_HEADER = struct.Struct(f"<8sHHHH16sIIQQQ{MOST}I")
+_FIRST = struct.Struct(f"<8sHHHH16sIIQQQ{MOST}I")
+"""The header of version 1, whose members were never changed."""
+_HEADER = struct.Struct(f"<8sHHHH16sIIQQQ{MOST}IQQHH")
 _PAGE = struct.Struct("<4sIIIQQ")
 PAGE_MAGIC = b"NMP1"
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """The constant properties of a mirror."""
+    """The properties of a mirror that are constant while it is open."""
 
     uuid: bytes
     legs: int
@@ -43,6 +47,12 @@ class Geometry:
     """Bytes that one entry of the map stands for."""
     size: int
     """Bytes of data."""
+    term: int = 0
+    """Of two headers of a mirror, that with the higher one has its present members: an epoch."""
+    before: int = 0
+    """The term before the last change of the members."""
+    gone: int = NOBODY
+    """The index, in that term, of the replica that this change has removed."""
 
     @property
     def regions(self) -> int:
@@ -79,6 +89,12 @@ class Geometry:
         raise ValueError(f"{room} bytes are too few for a mirror")
 
 
+def _checked(form: struct.Struct, data: bytes) -> bool:
+    """Whether the checksum of a header of this form is right."""
+    total = crc32c(data[: form.size]).to_bytes(4, "little")
+    return total == data[form.size : form.size + 4]
+
+
 @dataclass(frozen=True)
 class Header:
     """The content of a header slot."""
@@ -93,6 +109,11 @@ class Header:
     joins: tuple[int, ...] = ()
     """How often each replica joined. A replica with a lower number than the others have for it
     was set back, as by an old snapshot."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the replica was made a member later, and has not been taken in yet."""
+        return bool(self.geometry.term) and not self.joins[self.index]
 
     def encode(self) -> bytes:
         """Return the slot, a whole number of blocks."""
@@ -111,6 +132,10 @@ class Header:
             self.seq,
             *self.joins,
             *(0,) * (MOST - len(self.joins)),
+            shape.term,
+            shape.before,
+            shape.gone,
+            0,
         )
         slot = body + crc32c(body).to_bytes(4, "little")
         return slot.ljust(-(-len(slot) // shape.block) * shape.block, b"\0")
@@ -118,16 +143,20 @@ class Header:
     @classmethod
     def decode(cls, data: bytes) -> Header | None:
         """Return the header in a slot; None if it is not valid."""
-        body, total = data[: _HEADER.size], data[_HEADER.size : _HEADER.size + 4]
-        if body[:8] != MAGIC or crc32c(body).to_bytes(4, "little") != total:
+        if data[:8] != MAGIC:
             return None
-        _, version, legs, quorum, index, uuid, block, region, size, epoch, seq, *joins = (
-            _HEADER.unpack(body)
+        valid = next((form for form in (_HEADER, _FIRST) if _checked(form, data)), None)
+        if valid is None:
+            return None
+        _, version, legs, quorum, index, uuid, block, region, size, epoch, seq, *rest = (
+            valid.unpack_from(data)
         )
-        if version != VERSION:
+        if version != (VERSION if valid is _HEADER else 1):
             raise Damaged(f"it has version {version} of the mirror's format, not {VERSION}")
-        shape = Geometry(uuid, legs, quorum, block, region, size)
-        return cls(shape, index, epoch, seq, tuple(joins[:legs]))
+        if not 1 <= legs <= MOST or index >= legs:
+            raise Damaged(f"its header says that it is replica {index} of {legs}")
+        shape = Geometry(uuid, legs, quorum, block, region, size, *rest[MOST : MOST + 3])
+        return cls(shape, index, epoch, seq, tuple(rest[:legs]))
 
     @classmethod
     def best(cls, slots: Sequence[bytes]) -> Header | None:

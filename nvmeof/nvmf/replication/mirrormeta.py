@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from nvmf.replication import mirrorformat as form
 from nvmf.replication.machine import (
+    Blank,
     Damaged,
-    LegState,
+    Misplaced,
     QuorumLost,
     ReplicationError,
     Steps,
@@ -25,20 +26,73 @@ class MirrorMeta(MirrorCore):
         try:
             header = Header.best([effect.result for effect in slots])
             if header is None:
+                if not any(any(effect.result) for effect in slots):
+                    raise Blank("it has no valid header of a mirror: it is blank")
                 raise Damaged("it has no valid header of a mirror: it is new, or was overwritten")
             self.legs[index].slot = int(header == Header.decode(slots[1].result))
             shape = header.geometry
-            if (header.index, shape.legs, shape.quorum) != (index, len(self.legs), self.quorum):
-                raise Damaged(
-                    f"it is replica {header.index} of a mirror of {shape.legs} replicas with a "
-                    f"quorum of {shape.quorum}, not replica {index} of {len(self.legs)} with "
-                    f"{self.quorum}"
-                )
             self.fits(index, shape.start + shape.size, shape.block)
         except Damaged as error:
             self.lose(index, error)
             return None
         return header
+
+    def _form(self, headers: list[Header]) -> form.Geometry:
+        """The present form of the mirror that most replicas belong to."""
+        shapes = [header.geometry for header in headers if not header.fresh]
+        if not shapes:
+            raise QuorumLost(
+                f"cannot open the mirror: no replica that is here was ever taken in "
+                f"({self.reasons()}); bring the others back"
+            )
+        of = [shape.uuid for shape in shapes]
+        return max(shapes, key=lambda one: (of.count(one.uuid), one.term, shapes.count(one)))
+
+    def _place(self, index: int, header: Header) -> bool:
+        """Whether a replica of this mirror is from before the last change of its members.
+
+        Raises Damaged if it is not a replica of this mirror, or not with this index.
+        """
+        shape, mine = self.shape, header.geometry
+        if mine.uuid != shape.uuid:
+            raise Damaged("it belongs to a different mirror")
+        ours = (index, len(self.legs), self.quorum)
+        if mine == shape:
+            if (header.index, mine.legs, mine.quorum) == ours:
+                return False
+            said = (
+                f"it is replica {header.index} of a mirror of {mine.legs} replicas with a quorum "
+                f"of {mine.quorum}, not replica {index} of {len(self.legs)} with {self.quorum}"
+            )
+            if (mine.legs, mine.quorum) == ours[1:]:
+                raise Misplaced(said, header.index)
+            raise Damaged(said)
+        if mine.term == shape.before < shape.term and header.index != shape.gone:
+            return True
+        raise Damaged("it belongs to a different mirror, or was removed from this one")
+
+    def _sort(self, found: dict[int, Header]) -> set[int]:
+        """Leave out replicas that cannot be used; those that may lack anything are returned.
+
+        A replica from before the last change of the members counts only if all replicas are here.
+        Then the change has not ended, or the replica was set back: it is copied as a whole.
+        """
+        older = set()
+        for index, header in list(found.items()):
+            try:
+                if self._place(index, header):
+                    older.add(index)
+            except Damaged as error:
+                self.lose(index, error)
+                del found[index]
+        newest = max((h.epoch for i, h in found.items() if i not in older), default=0)
+        for index in list(older):
+            if len(found) < len(self.legs) or found[index].epoch > newest:
+                why = "its header is from before the last change of the mirror's replicas"
+                self.lose(index, Damaged(why))
+                del found[index]
+                older.discard(index)
+        return older
 
     def _count_in(self, indices: list[int]) -> Steps[None]:
         """Claim replicas: first each counts its own joins, then all know of it.
@@ -52,21 +106,23 @@ class MirrorMeta(MirrorCore):
         for index in indices:
             mine[index] = [*self.joins]
             mine[index][index] = counts[index]
-        yield from self._headers(mine)
-        for index in indices:
-            if self.legs[index].state is LegState.JOINING:
-                self.joins[index] = counts[index]
+        yield from self._headers(mine, counting=True)
         inside = [*self.joining(), *self.inside()]
         yield from self._headers(dict.fromkeys(inside, self.joins))
 
-    def _headers(self, joins: dict[int, list[int]]) -> Steps[None]:
-        """Write headers, each into the older slot of its replica."""
+    def _headers(self, joins: dict[int, list[int]], *, counting: bool = False) -> Steps[None]:
+        """Write headers, each into the older slot of its replica.
+
+        counting: each replica's own number has grown, and nobody else knows it yet.
+        """
         while self.heading:  # one header at a time
             yield self.work
         self.heading = True
         self.seq += 1
         effects = []
         for index, counts in joins.items():
+            counts = [*counts]
+            counts[index] = self.backs.get(index, counts[index])
             header = Header(self.shape, index, self.epoch, self.seq, tuple(counts))
             at = (1 - self.legs[index].slot) * form.SLOT
             effects.append(self.write(index, at, header.encode(), "claim"))
@@ -74,6 +130,8 @@ class MirrorMeta(MirrorCore):
         for effect in effects:
             if not effect.error and not self.gone(effect):
                 self.legs[effect.leg].slot = effect.offset // form.SLOT
+                if counting:  # now, or a header that waits would take it back
+                    self.joins[effect.leg] = joins[effect.leg][effect.leg]
         self.heading = False
         self.work.open()
 

@@ -106,19 +106,17 @@ class MirrorTasks(MirrorMeta):
             if header:
                 found[index] = header
         self._need("open the mirror")
-        shapes = [header.geometry for header in found.values()]
-        self.shape = max(shapes, key=shapes.count)
-        for index, header in list(found.items()):
-            if header.geometry != self.shape:
-                self.lose(index, Damaged("it belongs to a different mirror"))
-                del found[index]
+        self.shape = self._form(list(found.values()))
+        older = self._sort(found)
         self._need("open the mirror")
         self.epoch = max(header.epoch for header in found.values()) + 1
         self.seq = max(header.seq for header in found.values())
-        joins = [max(column) for column in zip(*(h.joins for h in found.values()), strict=True)]
-        back = [i for i in self.joining() if found[i].joins[i] < joins[i]]
+        mine = {i: header.joins for i, header in found.items() if i not in older}
+        joins = [max(column) for column in zip(*mine.values(), strict=True)]
+        own = {i: mine[i][i] if i in mine else 0 for i in self.joining()}
+        self.backs = {i: n for i, n in own.items() if i in older or n < joins[i]}
         self.joins = joins
-        yield from self._count_in(self.joining())
+        yield from self._count_in([i for i in self.joining() if i not in self.backs])
         self._need("claim the mirror")
         copies: dict[int, list[form.Page]] = {}
         for index in self.joining():
@@ -126,8 +124,11 @@ class MirrorTasks(MirrorMeta):
             if pages:
                 copies[index] = pages
         self._need("read the dirty map")
+        back = self.backs
         changed = self._merge(copies, set(back))
         yield from self._take_in(changed)
+        self.backs = {}
+        yield from self._count_in([i for i in back if self.legs[i].state is LegState.IN])
         return None
 
     def _merge(self, copies: dict[int, list[form.Page]], back: set[int]) -> list[Page]:
@@ -203,15 +204,15 @@ class MirrorTasks(MirrorMeta):
         header = yield from self._header_of(index)
         self._joined(index, generation)
         assert header
-        if header.geometry != self.shape:
-            raise Damaged("it belongs to a different mirror")
+        older = self._place(index, header)
         if header.epoch > self.epoch:
             self.depose()
             raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
         copies = yield from self._pages_of(index)
         self._joined(index, generation)
-        if header.joins[index] < self.joins[index] or not copies:
-            self.forget(index)
+        own = 0 if older else header.joins[index]
+        if own < self.joins[index] or not copies:
+            yield from self._forget(index, generation, own)
         yield from self._count_in([index])
         self._joined(index, generation)
         self.legs[index].state = LegState.IN
@@ -225,6 +226,31 @@ class MirrorTasks(MirrorMeta):
                     self.send(piece, index)
             self.advance(region)
         self.work.open()
+
+    def _forget(self, index: int, generation: int, own: int) -> Steps[None]:
+        """Forget a replica, and wait until enough others know it: before it is counted in."""
+        self.backs[index] = own
+        try:
+            self._may_forget(index)
+            self.forget(index)
+            wanted = [(page, page.version) for page in self.pages.values()]
+            most = min(self.quorum, len(self.legs) - 1)
+            while any(
+                sum(page.durable[i] >= version for i in self.inside()) < most
+                for page, version in wanted
+            ):
+                yield self.work
+                self._joined(index, generation)
+                self._may_forget(index)
+        finally:
+            del self.backs[index]
+
+    def _may_forget(self, index: int) -> None:
+        if len(self.inside()) < min(self.quorum, len(self.legs) - 1):
+            raise ReplicationError(
+                f"replica {index} has to be copied as a whole, and too few others are in "
+                f"({self.reasons()}); bring them back first"
+            )
 
     def forget(self, index: int) -> None:
         """Mark a replica as lagging in all regions, because its contents are unknown."""

@@ -16,10 +16,17 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
-from nvmf.initiator import AnyController, AnyNamespace, Namespace, NvmeError, connect
+from nvmf.initiator import (
+    AnyController,
+    AnyNamespace,
+    ConnectOptions,
+    Namespace,
+    NvmeError,
+    connect,
+)
 from nvmf.initiator.client.direct import Direct
 from nvmf.replication.machine import Fenced, ReplicaError
 from nvmf.spec.reservations import ReservationType
@@ -75,7 +82,14 @@ class QuickReplica(Replica, Protocol):
 class NamespaceReplica:
     """A namespace of a target: writes have FUA set, and a reservation keeps other writers out."""
 
-    def __init__(self, url: str, nsid: int = 1, *, reserve: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        nsid: int = 1,
+        *,
+        reserve: bool = True,
+        options: ConnectOptions | None = None,
+    ) -> None:
         """Create the object; fence() connects.
 
         Args:
@@ -83,7 +97,9 @@ class NamespaceReplica:
             nsid: The namespace.
             reserve: Fence by a reservation (Exclusive Access, preempt and abort). Without it the
                 caller must ensure that there is no second writer.
+            options: Options of the connection; those of the URL take precedence.
         """
+        self._options = options
         self._url = url
         self._nsid = nsid
         self._reserve = reserve
@@ -91,6 +107,9 @@ class NamespaceReplica:
         self._disk: AnyNamespace | None = None
         self._direct: Direct | None = None
         """Direct access to the namespace, if the client of this process has connected it."""
+        self._key = 0
+        self.identity = ""
+        """Identifiers of the namespace; known after fence()."""
         self.size = self.unit = 0
 
     @property
@@ -106,16 +125,17 @@ class NamespaceReplica:
         """
         await self.close()
         hostid = str(uuid4()) if self._reserve else None
-        self._controller = await connect(self._url, ctrl_loss_tmo=0, hostid=hostid)
+        self._controller = await connect(self._url, self._options, ctrl_loss_tmo=0, hostid=hostid)
         self._disk = disk = self._controller.namespace(self._nsid)
         self.size, self.unit = disk.size, disk.block_size
+        self.identity = repr(disk.ids)
         if self._reserve:
             await self._take(disk)
         self._direct = _direct_of(disk)
 
     async def _take(self, disk: AnyNamespace) -> None:
         kind = ReservationType.EXCLUSIVE_ACCESS
-        key = int.from_bytes(os.urandom(8), "little") | 1
+        key = self._key = int.from_bytes(os.urandom(8), "little") | 1
         await disk.reservations.register(key, ignore_existing=True)
         status = await disk.reservations.report()
         holders = {host.rkey for host in status.registrants if host.rcsts & 1}
@@ -123,6 +143,11 @@ class NamespaceReplica:
             await disk.reservations.preempt(key, kind, other, abort=True)
         if not holders:
             await disk.reservations.acquire(key, kind)
+
+    async def give_up(self) -> None:
+        """End its reservation, which stays when a connection ends."""
+        if self._disk is not None and self._reserve:
+            await self._disk.reservations.unregister(self._key)
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return whole blocks."""
@@ -183,6 +208,10 @@ def _direct_of(disk: AnyNamespace) -> Direct | None:
     return Direct(disk) if isinstance(disk, Namespace) else None
 
 
+_Write: TypeAlias = "tuple[bytes, int, asyncio.Future[None]]"
+"""Bytes, offset, and the future that is done when they are persistent."""
+
+
 class FileReplica:
     """A file or block device of this machine: writes are followed by fdatasync, a lock keeps other
     writers of this machine out (they are refused, not fenced).
@@ -193,7 +222,9 @@ class FileReplica:
         self.unit = unit
         self.size = 0
         self._fd = -1
-        self._calls: set[asyncio.Task[object]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._waiting: list[_Write] = []
+        self._writer: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
@@ -227,25 +258,51 @@ class FileReplica:
 
     async def write(self, offset: int, data: bytes) -> None:
         """Write bytes, and wait until the device has them."""
-        fd = self._open()
+        self._open()
         if offset + len(data) > self.size:
             raise ReplicaError(f"{self._path} ends before byte {offset + len(data)}")
 
-        def work() -> None:
-            if os.pwrite(fd, data, offset) != len(data):
-                raise ReplicaError(f"{self._path} has taken only a part of a write")
-            os.fdatasync(fd)
-
-        await self._shielded(work)
+        await self._group(data, offset)
 
     async def flush(self) -> None:
         """Sync the file."""
         fd = self._open()
         await self._shielded(lambda: os.fsync(fd))
 
+    async def _group(self, data: bytes, offset: int) -> None:
+        """Write with all others that come while an earlier group is written: one sync for all."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((data, offset, ended))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_groups())
+            self._calls.add(self._writer)
+            self._writer.add_done_callback(self._calls.discard)
+        await ended
+
+    async def _write_groups(self) -> None:
+        fd = self._fd
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(self._write_group, fd, group)
+            except Exception as error:  # each of them gets it
+                for _, _, ended in group:
+                    if not ended.done():
+                        ended.set_exception(error)
+                continue
+            for _, _, ended in group:
+                if not ended.done():
+                    ended.set_result(None)
+
+    def _write_group(self, fd: int, group: list[_Write]) -> None:
+        for data, offset, _ in group:
+            if os.pwrite(fd, data, offset) != len(data):
+                raise ReplicaError(f"{self._path} has taken only a part of a write")
+        os.fdatasync(fd)
+
     async def _shielded(self, work: Callable[[], None]) -> None:
         """Run work in a thread, which goes on if the caller is cancelled: close() waits for it."""
-        task: asyncio.Task[object] = asyncio.create_task(asyncio.to_thread(work))
+        task: asyncio.Task[None] = asyncio.create_task(asyncio.to_thread(work))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         await asyncio.shield(task)

@@ -21,7 +21,7 @@ class Shell:
 
     def __init__(self, core: LegMachine[L], replicas: Sequence[Replica], timeout: float) -> None:
         self.core = core
-        self.replicas = replicas
+        self.replicas = replicas = list(replicas)
         self.timeout = timeout
         """Seconds after which a replica that does not answer is lost."""
         core.room = lambda leg: (replicas[leg].size, replicas[leg].unit)
@@ -165,6 +165,14 @@ class Shell:
         if others:
             await asyncio.wait(others)
         return ended + [running[task] for task in others if task.cancelled()]
+
+    async def exchange(self, leg: int, replica: Replica) -> Replica:
+        """Use a different replica for one that is lost; return the old one, which is not closed."""
+        for effect in await self._give_up(leg):
+            self.core.failed(effect, ReplicaError("it was replaced"))
+        old, self.replicas[leg] = self.replicas[leg], replica
+        self._quick[leg] = replica if isinstance(replica, QuickReplica) else None
+        return old
 
     # ---- for callers ----
 

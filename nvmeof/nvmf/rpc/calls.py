@@ -290,6 +290,48 @@ class Calls(SpdkCalls):
         """
         return await self._call("target_revoke_memory", int, known(nqn=nqn, nsid=nsid, host=host))
 
+    async def mirrors(self) -> list[results.Mirror]:
+        """Return the namespaces that are mirrors, with the states of their legs."""
+        return await self._call("target_get_mirrors", list[results.Mirror], {})
+
+    async def add_leg(
+        self, nqn: str, nsid: int, leg: Mapping[str, JSON], *, quorum: int | None = None
+    ) -> bool:
+        """Add a leg to a mirror whose legs are all in sync; what is on it is lost.
+
+        Commands of hosts wait while the mirror is opened with it.
+        """
+        return await self._call(
+            "target_add_leg", bool, known(nqn=nqn, nsid=nsid, leg=table(leg), quorum=quorum)
+        )
+
+    async def remove_leg(
+        self, nqn: str, nsid: int, name: str, *, quorum: int | None = None
+    ) -> bool:
+        """Remove a leg of a mirror whose other legs are all in sync.
+
+        Commands of hosts wait while the mirror is opened without it.
+        """
+        return await self._call(
+            "target_remove_leg", bool, known(nqn=nqn, nsid=nsid, name=name, quorum=quorum)
+        )
+
+    async def replace_leg(self, nqn: str, nsid: int, name: str, leg: Mapping[str, JSON]) -> bool:
+        """Replace a leg of a mirror, lost or not, by one that is copied as a whole.
+
+        If the new one is the same leg by a different address, only what it lacks is copied.
+        """
+        return await self._call(
+            "target_replace_leg", bool, known(nqn=nqn, nsid=nsid, name=name, leg=table(leg))
+        )
+
+    async def resync_mirror(self, nqn: str, nsid: int) -> bool:
+        """Try the lost legs of a mirror again now; fail with the reason if one cannot be used.
+
+        If a different writer has taken over, take over from it.
+        """
+        return await self._call("target_resync_mirror", bool, known(nqn=nqn, nsid=nsid))
+
     async def stats(self) -> results.Stats:
         """Return a poll group per reactor, and the counters of namespaces since they were added."""
         return await self._call("nvmf_get_stats", results.Stats, {})

@@ -10,6 +10,9 @@ from typing import Literal, NotRequired, TypedDict
 
 from nvmf.json import JSON
 from nvmf.rpc.memory import MemoryConnection as MemoryConnection
+from nvmf.rpc.mirror import Mirror as Mirror
+from nvmf.rpc.mirror import MirrorLeg as MirrorLeg
+from nvmf.rpc.mirror import MirrorStatus as MirrorStatus
 from nvmf.rpc.spdk_results import Bdev as Bdev
 from nvmf.rpc.spdk_results import BdevRates as BdevRates
 from nvmf.rpc.spdk_results import BdevStats as BdevStats
@@ -180,6 +183,8 @@ class TreeSubsystem(Subsystem):
     controllers: list[Controller]
     memory: list[MemoryConnection]
     """The hosts that use a namespace as memory."""
+    mirrors: list[Mirror]
+    """The namespaces that are mirrors."""
 
 
 class Fault(TypedDict):

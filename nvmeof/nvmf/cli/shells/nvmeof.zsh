@@ -108,6 +108,7 @@ _shtab_nvmeof_target_commands() {
     host:'Manage the hosts that may connect to a subsystem.'
     log-level:'Show or set the minimum level of the log, until the target ends.'
     ls:'Show ports, subsystems, namespaces, hosts and connections.'
+    mirror:'Show the legs of mirrors, and add, remove, replace and resynchronise them.'
     namespace:'Add, remove, resize, replace, mask, protect and limit namespaces.'
     port:'Open and close ports.'
     reload:'Make a target read its configuration file again.'
@@ -144,6 +145,17 @@ _shtab_nvmeof_target_host_commands() {
     set-keys:'Set the keys of a host.'
   )
   _describe 'nvmeof target host commands' _commands
+}
+
+_shtab_nvmeof_target_mirror_commands() {
+  local _commands=(
+    add-leg:'Add a leg to a mirror whose legs are all in sync.'
+    remove-leg:'Remove a leg of a mirror whose other legs are all in sync.'
+    replace-leg:'Replace a leg of a mirror, lost or not.'
+    resync:'Try the lost legs of a mirror again now.'
+    show:'Show the state of each leg of each mirror.'
+  )
+  _describe 'nvmeof target mirror commands' _commands
 }
 
 _shtab_nvmeof_target_namespace_commands() {
@@ -1568,6 +1580,77 @@ _shtab_nvmeof_target_ls_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_ls_defaults_added=0
 
+_shtab_nvmeof_target_mirror_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_defaults_added=0
+
+_shtab_nvmeof_target_mirror_add_leg_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--quorum[the new quorum (default\: as before, or more than half)]:N:"
+  ":the subsystem:_nvmeof_target_nqns"
+  ":the namespace:"
+  ":file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_add_leg_defaults_added=0
+
+_shtab_nvmeof_target_mirror_remove_leg_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  "--quorum[the new quorum (default\: as before, or more than half)]:N:"
+  ":the subsystem:_nvmeof_target_nqns"
+  ":the namespace:"
+  ":name of the leg, as target mirror show prints it:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_remove_leg_defaults_added=0
+
+_shtab_nvmeof_target_mirror_replace_leg_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":the subsystem:_nvmeof_target_nqns"
+  ":the namespace:"
+  ":name of the leg, as target mirror show prints it:"
+  ":the new leg\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_replace_leg_defaults_added=0
+
+_shtab_nvmeof_target_mirror_resync_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  ":the subsystem:_nvmeof_target_nqns"
+  ":the namespace:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_resync_defaults_added=0
+
+_shtab_nvmeof_target_mirror_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_show_defaults_added=0
+
 _shtab_nvmeof_target_namespace_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -1581,10 +1664,13 @@ _shtab_nvmeof_target_namespace_add_options=(
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   {-n,--namespace-id}"[namespace identifier (default\: the lowest free one)]:NSID:"
-  "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
+  "--store[RAM of the target, a file or block device, persistent memory, no storage, a store written in Python, or several copies of the data]:store:(ram file pmem null python mirror)"
   "--path[file or block device, for file and pmem]:FILE:_files"
   "--python[registered name of a store written in Python, for python]:NAME:"
   "*--option[keyword argument of the store\'s constructor\; a number, true or false is passed as such, \'\"1\"\' as a string\; may be repeated]:KEY=VALUE:"
+  "*--leg[copy of the data, for mirror, twice or more\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
+  "--quorum[legs that must have a write, for mirror (default\: more than half)]:N:"
+  "--resync-rate[bytes per second to copy at most while hosts use the mirror (default\: 32MiB)]:SIZE:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
   "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
@@ -1665,10 +1751,13 @@ _shtab_nvmeof_target_namespace_replace_options=(
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--store[RAM of the target, a file or block device, persistent memory, no storage, or a store written in Python]:store:(ram file pmem null python)"
+  "--store[RAM of the target, a file or block device, persistent memory, no storage, a store written in Python, or several copies of the data]:store:(ram file pmem null python mirror)"
   "--path[file or block device, for file and pmem]:FILE:_files"
   "--python[registered name of a store written in Python, for python]:NAME:"
   "*--option[keyword argument of the store\'s constructor\; a number, true or false is passed as such, \'\"1\"\' as a string\; may be repeated]:KEY=VALUE:"
+  "*--leg[copy of the data, for mirror, twice or more\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
+  "--quorum[legs that must have a write, for mirror (default\: more than half)]:N:"
+  "--resync-rate[bytes per second to copy at most while hosts use the mirror (default\: 32MiB)]:SIZE:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
   "--block-size[size of a logical block\: 512 or 4096]:BYTES:"
   "--read-only[hosts cannot write]"
@@ -2233,6 +2322,7 @@ _shtab_nvmeof_target() {
         host) _shtab_nvmeof_target_host ;;
         log-level) _arguments -C -s $_shtab_nvmeof_target_log_level_options ;;
         ls) _arguments -C -s $_shtab_nvmeof_target_ls_options ;;
+        mirror) _shtab_nvmeof_target_mirror ;;
         namespace) _shtab_nvmeof_target_namespace ;;
         port) _shtab_nvmeof_target_port ;;
         reload) _arguments -C -s $_shtab_nvmeof_target_reload_options ;;
@@ -2315,6 +2405,33 @@ _shtab_nvmeof_target_host() {
         allow) _arguments -C -s $_shtab_nvmeof_target_host_allow_options ;;
         remove) _arguments -C -s $_shtab_nvmeof_target_host_remove_options ;;
         set-keys) _arguments -C -s $_shtab_nvmeof_target_host_set_keys_options ;;
+      esac
+  esac
+}
+
+_shtab_nvmeof_target_mirror() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->mirror'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_nvmeof_target_mirror_defaults_added )); then
+    if (( ${_shtab_nvmeof_target_mirror_options[(I)${(q)one_or_more}*]} +          ${_shtab_nvmeof_target_mirror_options[(I)${(q)remainder}*]} +          ${_shtab_nvmeof_target_mirror_options[(I)${(q)default}]} == 0 )); then
+      _shtab_nvmeof_target_mirror_options+=(': :_shtab_nvmeof_target_mirror_commands' '*::: :->mirror')
+    fi
+    _shtab_nvmeof_target_mirror_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_nvmeof_target_mirror_options
+
+  case $state in
+    mirror)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_mirror-$line[1]:"
+      case $line[1] in
+        add-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_add_leg_options ;;
+        remove-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_remove_leg_options ;;
+        replace-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_replace_leg_options ;;
+        resync) _arguments -C -s $_shtab_nvmeof_target_mirror_resync_options ;;
+        show) _arguments -C -s $_shtab_nvmeof_target_mirror_show_options ;;
       esac
   esac
 }

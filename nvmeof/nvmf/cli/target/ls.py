@@ -10,6 +10,7 @@ from nvmf.cli.base import EXIT_OK, Subparsers
 from nvmf.cli.output import counted, print_json, size_text
 from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.cli.target.limits import limits_text
+from nvmf.cli.target.mirror import leg_text, mirror_text
 
 if TYPE_CHECKING:
     from nvmf.rpc import results
@@ -73,7 +74,11 @@ def _place(address: results.Address) -> str:
 
 
 def _subsystem(one: results.TreeSubsystem) -> Node:
-    under: list[Node] = [_namespace(namespace) for namespace in one.get("namespaces", ())]
+    mirrors = {mirror["nsid"]: mirror for mirror in one["mirrors"]}
+    under: list[Node] = [
+        _namespace(namespace, mirrors.get(namespace["nsid"]))
+        for namespace in one.get("namespaces", ())
+    ]
     for absent in one["absent_namespaces"]:
         what = f"namespace {absent['nsid']}: {absent['store']}"
         under.append((f"{what}, absent: waiting for {absent['path']}: {absent['absent']}", []))
@@ -98,7 +103,7 @@ def _host(one: results.Host) -> Node:
     return f"host {one['nqn']}{proof}", []
 
 
-def _namespace(one: results.Namespace) -> Node:
+def _namespace(one: results.Namespace, mirror: results.Mirror | None) -> Node:
     what = one["path"] or ""
     parts = [f"namespace {one['nsid']}:", one["store"], what, size_text(one["size"])]
     parts.append(f"in blocks of {one['block_size']}")
@@ -114,7 +119,10 @@ def _namespace(one: results.Namespace) -> Node:
         blocks = counted(one["invalid_blocks"], "block")
         parts.append(f"({blocks} invalid, by Write Uncorrectable)")
     masked: list[Node] = [(f"for {host}", []) for host in one.get("hosts", ())]
-    if "hosts" in one and not masked:
+    if mirror is not None:
+        parts.append(f"({mirror_text(mirror)})")
+        masked = [*((leg_text(leg), []) for leg in mirror["legs"]), *masked]
+    if "hosts" in one and not one["hosts"]:
         parts.append("(no host sees it)")
     return " ".join(part for part in parts if part), masked
 

@@ -19,6 +19,7 @@ from nvmf.cli.output import size_text
 from nvmf.cli.target.client import add_group, add_rpc_command, target
 from nvmf.cli.target.done import done
 from nvmf.cli.target.limits import add_limit
+from nvmf.cli.target.mirror import add_legs, legs_of
 from nvmf.cli.target.pystore import add_option
 from nvmf.json import JSON
 
@@ -47,6 +48,11 @@ def add_commands(subparsers: Subparsers) -> None:
             _example("add", "--store file --path /srv/disk2.img --block-size 4096"),
             _example("add", "-n 7 --store ram --size 1GiB"),
             _example("add", "--store python --python archive --option cached=true"),
+            _example(
+                "add",
+                "--store mirror --leg /srv/disk.img "
+                "--leg nvme+rdma://192.0.2.7/nqn.2026-01.example:copy",
+            ),
         ),
     )
     parser.add_argument("nqn", metavar="NQN", help="the subsystem")
@@ -163,16 +169,17 @@ def _store_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("store")
     group.add_argument(
         "--store",
-        choices=("ram", "file", "pmem", "null", "python"),
+        choices=("ram", "file", "pmem", "null", "python", "mirror"),
         required=True,
-        help="RAM of the target, a file or block device, persistent memory, no storage, or a store "
-        "written in Python",
+        help="RAM of the target, a file or block device, persistent memory, no storage, a store "
+        "written in Python, or several copies of the data",
     )
     group.add_argument("--path", metavar="FILE", help="file or block device, for file and pmem")
     group.add_argument(
         "--python", metavar="NAME", help="registered name of a store written in Python, for python"
     )
     add_option(group)
+    add_legs(group)
     group.add_argument(
         "--size", metavar="SIZE", type=size_argument, help="bytes, or 10GiB, for ram and null"
     )
@@ -196,7 +203,7 @@ def _store(args: argparse.Namespace) -> dict[str, JSON]:
         raise UsageError(f"--python NAME requires --store python, not {args.store}")
     if args.store != "python" and args.option:
         raise UsageError(f"--option KEY=VALUE requires --store python, not {args.store}")
-    if args.store in ("ram", "null", "python") and args.path:
+    if args.store in ("ram", "null", "python", "mirror") and args.path:
         raise UsageError(f"--store {args.store} has no --path")
     values: dict[str, JSON] = {
         "store": args.store,
@@ -207,6 +214,7 @@ def _store(args: argparse.Namespace) -> dict[str, JSON]:
         "size": args.size,
         "block_size": args.block_size,
         "read_only": args.read_only or None,
+        **legs_of(args),
     }
     return {key: value for key, value in values.items() if value is not None}
 

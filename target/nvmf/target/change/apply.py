@@ -19,6 +19,7 @@ from uuid import UUID
 from nvmf.auth import HostKeys
 from nvmf.config.models import NamespaceConfig, PortConfig, SubsystemConfig
 from nvmf.target.change.diff import Difference, SubsystemChange, mask, served
+from nvmf.target.change.legs import change_mirrors
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connections import Connections
 from nvmf.target.io.engine import Engine, Target
@@ -103,6 +104,7 @@ class Change:
             await self._open(undo)
             await self._make(undo)
             await self._resize(undo)
+            await change_mirrors(self._difference, self._core, self._storage, undo)
             await self._power_on(undo)
             await self._read_state()
             self._listen(undo)

@@ -22,6 +22,8 @@ NAMESPACE_LIVE = {"nsid", "size", "hosts", "ana_group", "limits", "hotplug", "bd
 """Namespace keys that can change while in use; others require a new namespace."""
 MEMORY_KEYS = {"memory", "memory_read_only"}
 """More of these: who may use a namespace as memory."""
+MIRROR_KEYS = {"legs", "quorum", "resync_rate"}
+"""More of these, for a mirror."""
 AT_START = ("target", "iwarp", "rpc", "metrics")
 """Tables that are read only when a target starts."""
 
@@ -45,6 +47,8 @@ class SubsystemChange:
     """Remaining namespaces with changed limits."""
     exported: dict[int, NamespaceConfig] = field(default_factory=dict)
     """Remaining namespaces that become memory of different hosts."""
+    mirrored: dict[int, tuple[NamespaceConfig, NamespaceConfig]] = field(default_factory=dict)
+    """Remaining mirrors that get different legs: old and new configuration."""
     rebuilt: bool = False
     """Whether it is recreated with the same namespaces: its hosts reconnect."""
     access: bool = False
@@ -55,7 +59,8 @@ class SubsystemChange:
 
     def __bool__(self) -> bool:
         tables = (self.removed, self.added, self.resized, self.masked, self.regrouped, self.limited)
-        return any(tables) or bool(self.exported) or self.rebuilt or self.access or self.keys
+        more = bool(self.exported) or bool(self.mirrored)
+        return any(tables) or more or self.rebuilt or self.access or self.keys
 
 
 @dataclass(slots=True)
@@ -108,6 +113,7 @@ class Difference:
                 "export of memory changed",
                 "exports of memory changed",
             ),
+            (sum(len(c.mirrored) for c in spaces), "mirror changed", "mirrors changed"),
         )
         said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
         return ", ".join(said) or "nothing to do"
@@ -213,12 +219,14 @@ def _namespace(
     follow: set[int],
 ) -> None:
     keys = _differing(was, now)
-    if keys - NAMESPACE_LIVE - MEMORY_KEYS:
+    if keys - NAMESPACE_LIVE - MEMORY_KEYS - MIRROR_KEYS:
         change.removed.append(nsid)
         change.added[nsid] = now
         return
     if "size" in keys or nsid in follow:
         change.resized[nsid] = now.size or 0
+    if keys & MIRROR_KEYS:
+        change.mirrored[nsid] = (was, now)
     if keys & MEMORY_KEYS:
         change.exported[nsid] = now
     if "limits" in keys:

@@ -87,7 +87,7 @@ def sentence(store: StoreFacts, fault: Faulted, errors: int) -> str:
     behind = store.path or f"the {store.kind} store"
     said = os.strerror(fault.error) if fault.error else "no error reported by the system"
     hint = _HINTS.get(fault.error, _DEVICE)
-    if store.kind == "python" and fault.error != errno.ETIMEDOUT:
+    if store.kind in ("python", "mirror") and fault.error != errno.ETIMEDOUT:
         hint = _STORE
     many = f" ({errors} commands have failed so far)" if errors > 1 else ""
     return f"{name} failed with {status}: {behind}: {said}; {hint}{many}"

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from nvmf.config.models import NamespaceConfig
+from nvmf.rpc.mirror import Mirror
 from nvmf.target.command.engine import EngineNamespace
 from nvmf.target.io.engine import Engine, Faulted, Store, Target
 from nvmf.target.io.faults import FaultLog
@@ -87,6 +88,28 @@ class Storage:
         namespace.engine.resized()
         await self.leave_memory(namespace)  # a host that has come meanwhile has the old size
         return int(found)
+
+    async def reconfigure(self, namespace: Namespace, config: NamespaceConfig) -> None:
+        """Give a mirror the legs of a configuration; OSError on failure."""
+        store = self._stores[namespace]
+        assert isinstance(store, PythonStore)
+        await self._threads.run(partial(store.reconfigure, config))
+
+    async def resync(self, namespace: Namespace) -> None:
+        """Try the lost legs of a mirror again; OSError on failure."""
+        store = self._stores[namespace]
+        assert isinstance(store, PythonStore)
+        await self._threads.run(store.resync)
+
+    def mirrors(self) -> list[Mirror]:
+        """Return the state of each mirror."""
+        found: list[Mirror] = []
+        for namespace, store in self._stores.items():
+            mirror = store.mirror if isinstance(store, PythonStore) else None
+            nqn = self._subsystems.get(namespace)
+            if mirror is not None and nqn is not None:
+                found.append({"nqn": nqn, "nsid": namespace.nsid, **mirror.status()})
+        return found
 
     async def discard(self, namespace: Namespace) -> None:
         """Close a namespace that was never visible to hosts."""

@@ -30,7 +30,7 @@ class ServerError(Error):
 def open_store(engine: Engine, config: NamespaceConfig, where: str) -> Store | PythonStore:
     """Open the store of a namespace; raise ServerError on failure.  Blocks to open files."""
     try:
-        if config.store == "python":
+        if config.store in ("python", "mirror"):
             return PythonStore(engine, config, where)
         return engine.Store(
             config.store,

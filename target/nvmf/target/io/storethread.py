@@ -15,6 +15,7 @@ from typing import TypeVar
 from nvmf.config.models import NamespaceConfig
 from nvmf.target.io.engine import Engine
 from nvmf.target.io.engine import Store as NativeStore
+from nvmf.target.io.mirrored import FACTORY, Mirrored
 from nvmf.target.io.pystore import Store, find_factory
 from nvmf.target.io.storecalls import Call, StoreFailures, perform, status_of
 
@@ -26,6 +27,8 @@ OPEN_LIMIT = 30.0
 """Maximum seconds to import, make and open a store."""
 _SETTLE = 1.0
 """Maximum seconds for cancelled calls to end before the store is closed."""
+_CHANGE_LIMIT = 120.0
+"""Maximum seconds to change the legs of a mirror."""
 _SWEEP = 0.25
 """Maximum seconds between two searches for calls that take too long."""
 
@@ -36,7 +39,6 @@ class PythonStore:
     The engine's store is ``native``.
     """
 
-    kind = "python"
     path: str | None = None
 
     def __init__(self, engine: Engine, config: NamespaceConfig, where: str) -> None:
@@ -47,7 +49,9 @@ class PythonStore:
         """
         self._engine = engine
         self._config = config
+        self._name = config.python or f"the {config.store}"
         self._where = where
+        self.kind: str = config.store
         self._failures = StoreFailures(where)
         self._tasks: dict[asyncio.Task[None], float] = {}
         self._ready: Future[tuple[Store, NativeStore]] = Future()
@@ -57,7 +61,7 @@ class PythonStore:
         self._closing = False
         self._sweeping = False
         self._thread = threading.Thread(
-            target=self._run, name=f"nvmf-store-{config.python}"[:60], daemon=True
+            target=self._run, name=f"nvmf-store-{config.python or config.store}"[:60], daemon=True
         )
         self._thread.start()
         try:
@@ -66,11 +70,11 @@ class PythonStore:
             self._abandoned = True
             self._stop()
             raise OSError(
-                errno.ETIMEDOUT, f"{config.python} did not open within {OPEN_LIMIT:g} s"
+                errno.ETIMEDOUT, f"{self._name} did not open within {OPEN_LIMIT:g} s"
             ) from None
 
     def __repr__(self) -> str:
-        return f"<PythonStore {self._config.python} {self.native!r}>"
+        return f"<PythonStore {self._name} {self.native!r}>"
 
     # ---- facts ----
 
@@ -107,7 +111,7 @@ class PythonStore:
     @property
     def guarantee(self) -> str:
         """How a write becomes stable, for logs."""
-        return f"{self._config.python}: {self.native.guarantee}"
+        return f"{self._config.python or self.kind}: {self.native.guarantee}"
 
     # ---- control: on any thread but that of the store ----
 
@@ -124,6 +128,21 @@ class PythonStore:
         if self.volatile_write_cache:
             self._call(self._store.flush())
 
+    @property
+    def mirror(self) -> Mirrored | None:
+        """The store, if it is a mirror."""
+        return self._store if isinstance(self._store, Mirrored) else None
+
+    def reconfigure(self, config: NamespaceConfig) -> None:
+        """Give a mirror the legs, quorum and rate of a configuration; OSError on failure."""
+        if (mirror := self.mirror) is not None:
+            self._call(mirror.reconfigure(config), _CHANGE_LIMIT)
+
+    def resync(self) -> None:
+        """Try lost legs of a mirror again; OSError on failure."""
+        if (mirror := self.mirror) is not None:
+            self._call(mirror.resync(), _CHANGE_LIMIT)
+
     def stop(self) -> None:
         """End every command at once; calls that run are cancelled when the store is closed."""
         self.native.stop()
@@ -137,7 +156,7 @@ class PythonStore:
             log.error(
                 "%s: %s has not closed within %g s: its thread is left behind; make its methods "
                 "return, or handle their cancellation",
-                self._where, self._config.python, limit
+                self._where, self._name, limit
             )  # fmt: skip
         self.native.close()
 
@@ -147,8 +166,12 @@ class PythonStore:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(end.set)
 
-    def _call(self, work: Coroutine[object, None, T]) -> T:
-        """Run work on the store's loop; any exception becomes an OSError."""
+    def _call(self, work: Coroutine[object, None, T], limit: float = 0) -> T:
+        """Run work on the store's loop; any exception becomes an OSError.
+
+        limit: maximum seconds; by default, those of the store.
+        """
+        limit = limit or self._store.time_limit
         assert self._loop is not None
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -156,13 +179,11 @@ class PythonStore:
             work.close()
             raise OSError(errno.EIO, "the event loop of the store has ended") from None
         try:
-            return future.result(self._store.time_limit)
+            return future.result(limit)
         except OSError as error:
             if isinstance(error, TimeoutError) and not future.done():
                 future.cancel()
-                raise OSError(
-                    errno.ETIMEDOUT, f"no result within {self._store.time_limit:g} s"
-                ) from None
+                raise OSError(errno.ETIMEDOUT, f"no result within {limit:g} s") from None
             raise
         except Exception as error:
             raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
@@ -176,14 +197,17 @@ class PythonStore:
             if not self._ready.done():
                 self._ready.set_exception(_as_oserror(error))
             else:
-                log.exception("%s: the thread of %s has ended", self._where, self._config.python)
+                log.exception("%s: the thread of %s has ended", self._where, self._name)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
         config = self._config
-        factory: Callable[..., object] = find_factory(str(config.python))
-        store = factory(**config.options)
+        if config.store == "mirror":
+            store: object = find_factory(FACTORY)(config, self._where)
+        else:
+            factory: Callable[..., object] = find_factory(str(config.python))
+            store = factory(**config.options)
         if not isinstance(store, Store):
             raise TypeError(f"{config.python} made a {type(store).__name__}, not a Store")
         async with asyncio.timeout(OPEN_LIMIT):
@@ -224,7 +248,7 @@ class PythonStore:
             async with asyncio.timeout(store.time_limit):
                 await store.close()
         except Exception:
-            log.exception("%s: %s was not closed properly", self._where, self._config.python)
+            log.exception("%s: %s was not closed properly", self._where, self._name)
 
     def _take(self, store: Store, native: NativeStore) -> None:
         assert self._loop is not None

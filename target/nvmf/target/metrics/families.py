@@ -9,6 +9,7 @@ from __future__ import annotations
 from nvmf.spec.cm import CmStatus
 from nvmf.spec.status import Status
 from nvmf.target.metrics.memory import MEMORY
+from nvmf.target.metrics.mirror import MIRROR
 from nvmf.target.metrics.points import (
     READ,
     WRITE,
@@ -265,6 +266,7 @@ FAMILIES = (
         by("kind", lambda source: source.sample.fault_hits),
     ),
     *MEMORY,
+    *MIRROR,
     Family(
         "nvmeof_buffer_pool_bytes",
         "gauge",

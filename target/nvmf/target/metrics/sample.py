@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nvmf.config.models import Config
-from nvmf.rpc.results import Latency
+from nvmf.rpc.results import Latency, Mirror
 from nvmf.target.commands.core import Core
 from nvmf.target.io.connection import Connection
 from nvmf.target.io.injections import Injections
@@ -105,6 +105,7 @@ class Sample:
     """Hosts that got no range of memory, by reason."""
     memory_revoked: dict[str, int]
     """Hosts that lost theirs, by cause."""
+    mirrors: list[Mirror]
 
 
 def take(server: Measured) -> Sample:
@@ -151,4 +152,5 @@ def take(server: Measured) -> Sample:
         server.memory.samples(),
         dict(server.memory.tally.refused),
         dict(server.memory.tally.revoked),
+        server.storage.mirrors(),
     )

@@ -25,6 +25,7 @@ MODULES = (
     "ana",
     "connected",
     "memory",
+    "mirrors",
     "statistics",
     "counters",
     "faults",

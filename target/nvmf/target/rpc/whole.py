@@ -63,6 +63,7 @@ def get_tree(administration: Administration, params: Params) -> Tree:
                 **describe_subsystem(server, subsystem),
                 "absent_namespaces": absent_namespaces(server, subsystem.nqn),
                 "controllers": get_controllers(administration, Named(nqn=subsystem.nqn)),
+                "mirrors": [one for one in server.storage.mirrors() if one["nqn"] == subsystem.nqn],
                 "memory": [one for one in server.memory.describe() if one["nqn"] == subsystem.nqn],
             }
             for subsystem in server.core.subsystems.values()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results of the RPC methods for mirrors."""
+
+from typing import Literal, TypedDict
+
+LegWord = Literal["in-sync", "resynchronising", "lost", "refused"]
+
+MirrorWord = Literal["closed", "clean", "degraded", "blocked", "deposed"]
+
+
+class MirrorLeg(TypedDict):
+    """A leg of a mirror: a copy of its data."""
+
+    name: str
+    """The path, the URL with #NSID, or ram."""
+    state: LegWord
+    """lost: it is tried again; refused: its content, size or identity is not that of the leg."""
+    percent: float
+    """Share of the data in which it is in sync."""
+    lagging_bytes: int
+    """Data in which it is not in sync."""
+    reason: str | None
+    """Why it is lost or refused."""
+
+
+class MirrorStatus(TypedDict):
+    """A mirror."""
+
+    state: MirrorWord
+    """clean: all legs are in sync; degraded: a quorum is there; blocked: commands wait for a
+    quorum; deposed: a different writer has taken over, and all commands fail; closed: it is being
+    opened."""
+    quorum: int
+    """Legs that have a write before it is acknowledged."""
+    epoch: int
+    """Number of the writer; each start of a target has a higher one."""
+    legs: list[MirrorLeg]
+    losses: int
+    """Times that a leg was lost or refused, since the target started."""
+    resyncs: int
+    """Times that a leg was in sync again."""
+
+
+class Mirror(MirrorStatus):
+    """A namespace that is a mirror."""
+
+    nqn: str
+    """The subsystem."""
+    nsid: int

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interface of the store of a namespace with store = "mirror" (nvmf.replication.managed)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from nvmf.config.models import NamespaceConfig
+from nvmf.rpc.mirror import MirrorStatus
+from nvmf.target.io.pystore import Store
+
+FACTORY = "nvmf.replication.managed:ManagedMirror"
+"""Makes one for a namespace.  It is imported when the first is needed: replication uses the client,
+which a target does not need otherwise."""
+
+
+class Mirrored(Store):
+    """A store with legs that can change while it is in use."""
+
+    @abstractmethod
+    def status(self) -> MirrorStatus:
+        """Return its state a moment ago; on any thread."""
+
+    @abstractmethod
+    async def reconfigure(self, config: NamespaceConfig) -> None:
+        """Have the legs, the quorum and the rate of a configuration; OSError if that fails."""
+
+    @abstractmethod
+    async def resync(self) -> None:
+        """Try all legs again that are lost, and take over again from a different writer."""
