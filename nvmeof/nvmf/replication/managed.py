@@ -52,7 +52,7 @@ class ManagedMirror(Mirrored):
     def __init__(self, config: NamespaceConfig, where: str) -> None:
         """where: the namespace, for messages."""
         self._config = config
-        self._replicas: dict[str, Replica] = {}
+        self._replicas: dict[LegConfig, Replica] = {}
         self._legs: list[LegConfig | None] = []
         """By their index in the mirror; None: a leg that the configuration does not have."""
         self._mirror: Mirror | None = None
@@ -125,9 +125,9 @@ class ManagedMirror(Mirrored):
     def _replica(self, leg: LegConfig | None) -> Replica:
         if leg is None:
             return Absent()
-        found = self._replicas.get(leg.name)
+        found = self._replicas.get(leg)
         if found is None:
-            found = self._replicas[leg.name] = self._new(leg)
+            found = self._replicas[leg] = self._new(leg)
         return found
 
     def _new(self, leg: LegConfig) -> Replica:
@@ -287,7 +287,7 @@ class ManagedMirror(Mirrored):
     async def _replace(self, index: int, leg: LegConfig) -> None:
         mirror, old = self._mirror, self._legs[index]
         assert mirror is not None
-        replica, before = self._new(leg), self._replicas.get(old.name) if old else None
+        replica, before = self._new(leg), self._replicas.get(old) if old else None
         fresh = False
 
         async def blank() -> bool:
@@ -301,10 +301,10 @@ class ManagedMirror(Mirrored):
 
         await mirror.replace(index, replica, blank)
         if old is not None and before is not None:
-            del self._replicas[old.name]
+            del self._replicas[old]
             if fresh and old.name != leg.name:  # else it is the same, by a different name
                 self._let_go(before)
-        self._replicas[leg.name] = replica
+        self._replicas[leg] = replica
         self._legs[index] = leg
 
     async def _reshape(
@@ -345,8 +345,8 @@ class ManagedMirror(Mirrored):
         self._drop_unused()
 
     def _drop_unused(self) -> None:
-        for name in self._replicas.keys() - {leg.name for leg in self._present()}:
-            self._let_go(self._replicas.pop(name))
+        for leg in self._replicas.keys() - set(self._present()):
+            self._let_go(self._replicas.pop(leg))
 
     def _let_go(self, replica: Replica) -> None:
         """Close a replica that is no leg, and let others use it."""
