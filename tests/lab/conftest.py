@@ -22,7 +22,8 @@ import importlib.util
 import os
 import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -152,21 +153,33 @@ class Lab:
         self._cable = cable
         self._guest: Guest | None = None
 
-    def guest(self, *, nvdimm: str | None = None, systemd: bool = False) -> Guest:
-        """Return a running guest, with an NVDIMM of this size, or with systemd, if requested."""
+    def guest(
+        self,
+        *,
+        nvdimm: str | None = None,
+        memories: Sequence[Path] = (),
+        systemd: bool = False,
+    ) -> Guest:
+        """Return a running guest, with an NVDIMM of this size, with files as NVDIMMs, or with
+        systemd, if requested.
+        """
         if self._guest:
-            other = nvdimm and self._guest.nvdimm != nvdimm
+            other = bool(nvdimm) and self._guest.nvdimm != nvdimm
+            other = other or (bool(memories) and self._guest.memories != tuple(memories))
             if not self._guest.healthy() or other or self._guest.systemd != systemd:
                 self.close()
         if not self._guest:
             kernel = prepared(self._series)
             if not kernel:
                 raise CannotRun(f"kernel {self._series} is not prepared: ./dev lab does that.")
+            boot = partial(
+                Guest, kernel, self._cable, nvdimm=nvdimm, memories=memories, systemd=systemd
+            )
             try:
-                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm, systemd=systemd)
+                self._guest = boot()
             except GuestError as error:
                 _voice.shout(f"kernel {self._series} did not boot, trying once more: {error}")
-                self._guest = Guest(kernel, self._cable, nvdimm=nvdimm, systemd=systemd)
+                self._guest = boot()
             _voice.say(f"kernel {kernel.release} booted in {self._guest.boot_seconds:.0f} s")
         return self._guest
 

@@ -71,11 +71,13 @@ class Guest:
         cpus: int = 2,
         memory: str = "2G",
         nvdimm: str | None = None,
+        memories: Sequence[Path] = (),
         systemd: bool = False,
         more: str = "",
         boot_seconds: float = BOOT_SECONDS,
     ) -> None:
-        """Boot it, with an NVDIMM of this size and further kernel parameters.
+        """Boot it, with an NVDIMM of this size, others that are files, and further kernel
+        parameters.
 
         GuestError if it does not boot within the given seconds, CannotRun if QEMU cannot run.
         """
@@ -83,6 +85,7 @@ class Guest:
             raise CannotRun(f"there is no {QEMU}: ./dev lab installs it.")
         self.kernel = kernel
         self.nvdimm = nvdimm
+        self.memories = tuple(memories)
         self.systemd = systemd
         self._folder = Path(tempfile.mkdtemp(prefix="nvmf-lab-"))
         self._console = self._folder / "console"
@@ -93,7 +96,10 @@ class Guest:
         self._sending = threading.Lock()
         self._dead: str | None = None
         initramfs.build(kernel, self._folder / "initrd", systemd=systemd)
-        command = cable.command(*self._command(cpus, memory, nvdimm, more))
+        if nvdimm:
+            subprocess.run(["truncate", "-s", nvdimm, self._folder / "nvdimm"], check=True)
+            memories = [self._folder / "nvdimm", *memories]
+        command = cable.command(*self._command(cpus, memory, memories, more))
         with (self._folder / "qemu").open("wb") as said:
             self._qemu = subprocess.Popen(
                 # It ends with this process, no matter how that ends.
@@ -114,9 +120,9 @@ class Guest:
             raise GuestError(message)
         self.boot_seconds = time.monotonic() - started
 
-    def _command(self, cpus: int, memory: str, nvdimm: str | None, more: str) -> list[str]:
-        machine = "q35,nvdimm=on,nvdimm-persistence=cpu" if nvdimm else "q35"
-        memory += ",slots=2,maxmem=16G" if nvdimm else ""
+    def _command(self, cpus: int, memory: str, memories: Sequence[Path], more: str) -> list[str]:
+        machine = "q35,nvdimm=on,nvdimm-persistence=cpu" if memories else "q35"
+        memory += ",slots=4,maxmem=16G" if memories else ""
         nic = f"tap,id=net,ifname={network.TAP},script=no,downscript=no"
         port = f"socket,id=port,path={self._folder}/port,server=on,wait=off"
         command = f"""
@@ -132,11 +138,10 @@ class Guest:
         """.split()
         if COUNTING:
             command += ["-icount", f"shift={COUNTING}"]
-        if nvdimm:
-            file = self._folder / "nvdimm"
-            subprocess.run(["truncate", "-s", nvdimm, file], check=True)
-            backing = f"memory-backend-file,id=nv,share=on,mem-path={file},size={nvdimm}"
-            command += ["-object", backing, "-device", "nvdimm,memdev=nv,id=nv0"]
+        for number, file in enumerate(memories):
+            backing = f"memory-backend-file,id=nv{number},share=on,mem-path={file}"
+            backing += f",size={file.stat().st_size}"
+            command += ["-object", backing, "-device", f"nvdimm,memdev=nv{number},id=dimm{number}"]
         return [*command, "-kernel", str(self.kernel.image), "-append", f"{COMMAND_LINE} {more}"]
 
     def _connect(self) -> socket.socket:
