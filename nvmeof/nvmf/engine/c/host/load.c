@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,40 +268,6 @@ static void load_sum_queues(const struct host_load *l, const struct load_run *ru
 	r->bytes = r->ios * run->what.block_size;
 }
 
-void load_times_merge(struct load_times *into, const struct load_times *from)
-{
-	if (from->histogram.count && (!into->histogram.count || from->min < into->min))
-		into->min = from->min;
-	if (from->max > into->max)
-		into->max = from->max;
-	into->sum += from->sum;
-	into->squares += from->squares;
-	histogram_merge(&into->histogram, &from->histogram);
-}
-
-static void load_part(const struct load_times *t, const struct host_load_run *what,
-		      double us_per_tick, struct host_load_part *part)
-{
-	const double n = (double)t->histogram.count;
-
-	part->ios = t->histogram.count;
-	if (!part->ios)
-		return;
-
-	const double mean = t->sum / n, variance = t->squares / n - mean * mean;
-
-	part->min_us = (double)t->min * us_per_tick;
-	part->max_us = (double)t->max * us_per_tick;
-	part->mean_us = mean * us_per_tick;
-	part->stddev_us = variance > 0 ? sqrt(variance) * us_per_tick : 0;
-	for (unsigned i = 0; i < what->npercentiles; i++) {
-		const double us = histogram_percentile(&t->histogram, what->percentiles[i]) * us_per_tick;
-
-		/* the middle of a bucket may be outside the range of measured values */
-		part->percentile_us[i] = fmin(fmax(us, part->min_us), part->max_us);
-	}
-}
-
 /* all: three zeroed parts: reads, writes, both. */
 static void load_sum_times(const struct host_load *l, const struct load_run *run,
 			   struct load_times *all, double us_per_tick, struct host_load_result *r)
@@ -312,8 +277,8 @@ static void load_sum_times(const struct host_load *l, const struct load_run *run
 		load_times_merge(&all[0], &l->threads[i].times[0]);
 		load_times_merge(&all[1], &l->threads[i].times[1]);
 	}
-	load_part(&all[0], &run->what, us_per_tick, &r->read);
-	load_part(&all[1], &run->what, us_per_tick, &r->write);
+	load_times_part(&all[0], &run->what, us_per_tick, &r->read);
+	load_times_part(&all[1], &run->what, us_per_tick, &r->write);
 	load_times_merge(&all[2], &all[0]);
 	load_times_merge(&all[2], &all[1]);
 	if (!r->ios)

@@ -48,6 +48,8 @@ static inline void load_times_add(struct load_times *t, uint64_t ticks)
 }
 
 void load_times_merge(struct load_times *into, const struct load_times *from);
+void load_times_part(const struct load_times *t, const struct host_load_run *what, double us_per_tick,
+		     struct host_load_part *part);
 
 /* A command that is sent repeatedly. */
 struct load_io {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: creating, receiving from and sending on their sockets.  Owns the list of ports.  Control threads and the
- * helper under iw_cm_lock; receiving on the thread that polls, sending on the thread that posts or polls.
+ * Ports: creating, and receiving from their sockets.  Owns the list of ports.  Control threads and the helper under
+ * iw_cm_lock; receiving on the thread that polls.
  */
 #include "port.h"
 #include "util/fifo.h"
@@ -14,8 +14,6 @@
 
 enum {
 	SOCKET_BUFFER = 8 << 20,	/* requested; the system's limit applies */
-	QKEY = 0x80010000u,
-	UD_PACKET = RO_BTH + RO_DETH + RO_MAD + RO_ICRC,
 	LOOPBACK_TRIES = 16,
 };
 
@@ -200,8 +198,8 @@ static void port_cm_packet(struct ro_port *port, const uint8_t *buf, uint32_t le
 {
 	struct ro_cm_message *m;
 
-	if (len != UD_PACKET || buf[0] != RO_OP_UD_SEND_ONLY || (buf[1] & RO_BTH_VERSION) ||
-	    (ro_get16(buf + 2) & RO_PKEY_PARTITION) != RO_PKEY_PARTITION || ro_get32(buf + RO_BTH) != QKEY)
+	if (len != RO_UD_PACKET || buf[0] != RO_OP_UD_SEND_ONLY || (buf[1] & RO_BTH_VERSION) ||
+	    (ro_get16(buf + 2) & RO_PKEY_PARTITION) != RO_PKEY_PARTITION || ro_get32(buf + RO_BTH) != RO_QKEY)
 		return;
 	iw_lock(&port->cm_lock);
 	if (port->cm_head - port->cm_tail < RO_CM_QUEUE) {	/* else it is lost; the peer repeats it */
@@ -349,58 +347,4 @@ struct iw_visit ro_port_visit(struct ro_port *port, bool hold)
 	v.more = n == RO_BATCH || port->more.head;
 	iw_section_unlock(section, &port->lock);
 	return v;
-}
-
-/* ---- sending ---- */
-
-bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg)
-{
-	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
-	struct iovec iov = { buf, len };
-	struct msghdr h = {
-		.msg_name = (void *)(uintptr_t)&to->sa, .msg_namelen = ro_addr_len(to),
-		.msg_iov = &iov, .msg_iovlen = 1,
-	};
-	ssize_t sent;
-
-	if (len > seg) {
-		const uint16_t size = (uint16_t)seg;
-		struct cmsghdr *c = (struct cmsghdr *)(void *)control;
-
-		c->cmsg_level = IPPROTO_UDP;
-		c->cmsg_type = UDP_SEGMENT;
-		c->cmsg_len = CMSG_LEN(sizeof(size));
-		memcpy(CMSG_DATA(c), &size, sizeof(size));
-		h.msg_control = control;
-		h.msg_controllen = sizeof(control);
-	}
-	/* before it is sent: its response is recorded by a different thread; not sent: it is treated as lost */
-	if (capture_on())
-		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
-	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
-		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
-	return sent >= 0 || errno != EMSGSIZE;
-}
-
-void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD])
-{
-	uint8_t buf[UD_PACKET];
-	struct ro_bth bth = { .opcode = RO_OP_UD_SEND_ONLY, .ack_req = true, .qpn = RO_QP1 };
-	struct ro_flow flow;
-	union ro_addr dst = *to;
-	uint32_t icrc;
-
-	if (dst.sa.sa_family == AF_INET)
-		dst.in.sin_port = htons(RO_UDP_PORT);
-	else
-		dst.in6.sin6_port = htons(RO_UDP_PORT);
-	ro_flow_set(&flow, &port->addr.sa, &dst.sa);
-	ro_bth_put(buf, &bth);
-	ro_put32(buf + RO_BTH, QKEY);
-	ro_put32(buf + RO_BTH + 4, RO_QP1);
-	memcpy(buf + RO_BTH + RO_DETH, mad, RO_MAD);
-	icrc = ro_icrc(&flow, 0, buf, UD_PACKET - RO_ICRC);
-	memcpy(buf + UD_PACKET - RO_ICRC, &icrc, sizeof(icrc));
-	(void)ro_port_send(port, &dst, buf, UD_PACKET, UD_PACKET);
 }

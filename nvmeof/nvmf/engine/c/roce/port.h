@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c), and the choice of the thread that
- * receives from them (port_watch.c).  All queue pairs of an address share its socket: a thread that polls a completion
- * queue receives for all of them, and the helper does if no thread polls.  A port has no knowledge of queue pairs: it
- * passes packets to the functions that it was created with.
+ * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c, port_send.c), and the choice of
+ * the thread that receives from them (port_watch.c).  All queue pairs of an address share its socket: a thread that
+ * polls a completion queue receives for all of them, and the helper does if no thread polls.  A port has no knowledge
+ * of queue pairs: it passes packets to the functions that it was created with.
  *
  * Of the completion queues that are armed, only one, the watcher, has the socket in its epoll.  If all of them had it,
  * each packet would wake every thread that sleeps, and the kernel limits the number of nested epolls of one socket (to
@@ -29,7 +29,10 @@ enum {
 	RO_DATAGRAM = 65536,
 	RO_CM_QUEUE = 256,		/* CM messages that the helper has not taken yet */
 	RO_MAD = 256,
+	RO_UD_PACKET = RO_BTH + RO_DETH + RO_MAD + RO_ICRC,
 };
+
+#define RO_QKEY 0x80010000u		/* of queue pair 1 */
 
 union ro_addr {
 	struct sockaddr sa;
