@@ -12,6 +12,7 @@ from math import inf
 from nvmf.replication.history import Access, violation
 from nvmf.replication.machine import Deposed, LegState, Op, QuorumLost
 from nvmf.replication.mirrorformat import Geometry
+from nvmf.replication.mirrormany import submit_many
 from nvmf.replication.mirrorparts import What
 from nvmf.replication.mirrortasks import MirrorTasks
 from support.powermodel import Rack
@@ -28,19 +29,38 @@ class Broken(AssertionError):
 class MirrorProof:
     """A mirror on modelled replicas, and the history of its blocks."""
 
-    def __init__(self, seed: int, *, unpersisted: str = "", early: str = "") -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        unpersisted: str = "",
+        early: str = "",
+        counted: float = 0.5,
+        many: float = 0.3,
+    ) -> None:
+        """
+        Args:
+            seed: Everything follows from it.
+            unpersisted: See Rack.
+            early: See Rack; or "count" or "failed", of the engine's count: a write is reported
+                when the first replica has it, or a replica that failed counts.
+            counted: The share of writes whose answers the engine counts.
+            many: The share of calls that write many blocks.
+        """
         rack = Rack(seed, 1, 0)
         legs, self.quorum = rack.random.choice(SHAPES)
         self.shape = Geometry(UUID, legs, self.quorum, BLOCK, REGION, BLOCKS * BLOCK)
-        self.rack = Rack(seed, legs, self.shape.start + self.shape.size, line=BLOCK)
+        size = self.shape.start + self.shape.size
+        self.rack = Rack(seed, legs, size, line=BLOCK, counted=counted)
+        self.many = many
         self.random = self.rack.random
         self.busy = self.random.choice([4, 20, BLOCKS])
         """Blocks that are used."""
         self.writer = self.count = self.now = 0
         self.takeovers = self.synced = self.reads = 0
         self.history: list[list[Access]] = [[] for _ in range(BLOCKS)]
-        self.under_way: dict[int, tuple[int, int, int]] = {}
-        """Start, first block and number of blocks of each write that was not acknowledged."""
+        self.under_way: dict[int, tuple[int, list[int]]] = {}
+        """Start and blocks of each write that was not acknowledged."""
         core = self.core()
         self.finish(core, core.run(Op(), core.create(self.shape)))
         self.rack.unpersisted, self.rack.early = unpersisted, early
@@ -106,8 +126,14 @@ class MirrorProof:
         mine = self.count
         blocks = self.random.choice([1, 1, 2, 5])
         lba = self.random.randrange(max(self.busy - blocks, 1))
-        self.under_way[mine] = (self.now, lba, blocks)
-        data = b"".join((mine << 8 | i).to_bytes(8, "little") * (BLOCK // 8) for i in range(blocks))
+        chosen = list(range(lba, lba + blocks))
+        many = self.rack.choice.random() < self.many
+        if many:
+            count = self.rack.choice.randrange(1, min(self.busy, 12))
+            chosen = self.rack.choice.sample(range(self.busy), count)
+        self.under_way[mine] = (self.now, chosen)
+        words = ((mine << 8 | i).to_bytes(8, "little") for i in range(len(chosen)))
+        data = b"".join(word * (BLOCK // 8) for word in words)
 
         def then(op: Op) -> None:
             if op.error is None:
@@ -115,12 +141,15 @@ class MirrorProof:
             elif not isinstance(op.error, Deposed):
                 raise Broken(str(op.error))
 
-        core.submit(Op(then), What.WRITE, lba * BLOCK, data)
+        if many:
+            submit_many(core, Op(then), [at * BLOCK for at in chosen], data, BLOCK)
+        else:
+            core.submit(Op(then), What.WRITE, lba * BLOCK, data)
 
     def written(self, mine: int, end: float) -> None:
-        start, lba, blocks = self.under_way.pop(mine)
-        for i in range(blocks):
-            self.history[lba + i].append(Access(mine << 8 | i, start, end, True))
+        start, chosen = self.under_way.pop(mine)
+        for i, lba in enumerate(chosen):
+            self.history[lba].append(Access(mine << 8 | i, start, end, True))
 
     def read(self, core: MirrorTasks) -> Op:
         blocks = self.random.choice([1, 1, 2, 5])

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
-from nvmf.replication.machine import Effect, Fenced, Kind, Machine, ReplicaError
+from nvmf.replication.machine import Effect, Fenced, Kind, Machine, ReplicaError, Spread
 
 
 class Media:
@@ -58,6 +58,53 @@ class Media:
         self.view[:] = self.media
 
 
+class Counter:
+    """A write to several replicas whose answers the engine counts, as HostSpread and Shell do."""
+
+    def __init__(self, rack: Rack, writer: int, core: Machine, spread: Spread) -> None:
+        self.rack, self.writer, self.core, self.spread = rack, writer, core, spread
+        self.live = spread.legs
+        """The replicas of which the core was not told yet: a set of bits."""
+        self.has = 0
+        self.left = {leg: len(spread.offsets) for leg in spread.members()}
+        self.errors: dict[int, Exception] = {}
+        spread.progress = lambda: self.has & self.live
+        for leg in spread.members():
+            for effect in spread.parts(leg):
+                effect.then = self.ended
+                rack.enter(writer, core, effect)
+
+    def ended(self, effect: Effect) -> None:
+        leg = effect.leg
+        self.left[leg] -= 1
+        if effect.error and self.rack.early != "failed":
+            self.errors[leg] = effect.error
+        if self.left[leg]:
+            return
+        if leg in self.errors:
+            self.tell(1 << leg)
+            return
+        self.has |= 1 << leg
+        if self.rack.early == "count":
+            self.has = self.spread.legs
+        if not self.live & ~self.has:
+            self.tell(0)
+
+    def tell(self, failed: int) -> None:
+        has = self.has & self.live
+        failed &= self.live
+        self.live &= ~(has | failed)
+        if has:
+            self.spread.answered(has)
+        for leg in [leg for leg in self.spread.members() if failed >> leg & 1]:
+            again = self.rack.choice.random() < 0.5
+            for effect in self.spread.parts(leg):
+                if again:
+                    self.rack.enter(self.writer, self.core, effect)
+                else:
+                    self.core.failed(effect, self.errors[leg])
+
+
 class Rack:
     """Replicas and the network to them, stepped by a simulation."""
 
@@ -70,8 +117,13 @@ class Rack:
         line: int = 64,
         unpersisted: str = "",
         early: str = "",
+        counted: float = 0.0,
     ) -> None:
         self.random = Random(seed)
+        self.choice = Random(seed)
+        """For what was added later, so that earlier seeds do what they did."""
+        self.counted = counted
+        """The share of writes to several replicas whose answers are counted."""
         self.legs = [Media(self.random, size, line) for _ in range(legs)]
         self.unpersisted, self.early = unpersisted, early
         self.cut = [False] * legs
@@ -85,11 +137,22 @@ class Rack:
         """Take the core's effects."""
         while effects := core.take():
             for effect in effects:
-                if effect.kind is Kind.WRITE and effect.why == self.early:
-                    self.late.append(effect)
-                    self._report(writer, core, effect)
+                if not isinstance(effect, Spread):
+                    self.enter(writer, core, effect)
+                elif self.choice.random() < self.counted:
+                    Counter(self, writer, core, effect)
                 else:
-                    self.flight.append((writer, core, effect))
+                    for leg in effect.members():
+                        for part in effect.parts(leg):
+                            self.enter(writer, core, part)
+
+    def enter(self, writer: int, core: Machine, effect: Effect) -> None:
+        """Begin one operation."""
+        if effect.kind is Kind.WRITE and effect.why == self.early:
+            self.late.append(effect)
+            self._report(writer, core, effect)
+        else:
+            self.flight.append((writer, core, effect))
 
     def step(self) -> bool:
         """Finish one operation in progress, of any replica; return False if there is none."""

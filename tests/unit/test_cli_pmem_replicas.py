@@ -58,6 +58,20 @@ def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
         assert "mirror" not in said
 
 
+def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--force", "--runtime", "100ms", "--iodepth", "1,4", "--bs", "4k", "--load", "mirror"]
+    with three() as urls:
+        assert bench(*words, *urls, "-o", "json") == 0
+    rows = json.loads(capsys.readouterr().out)["mirror"]
+    assert [(row["system"], row["depth"]) for row in rows] == [
+        (system + how, depth)
+        for system in ("replica", "mirror of 3, quorum 2")
+        for how, depth in (("", 1), ("", 4), (", write_many", 4))
+    ]
+    assert all(row["figures"]["ios"] and row["times_replica"] for row in rows)
+    assert all(row["figures"]["ios"] % 4 == 0 for row in rows if "many" in row["system"])
+
+
 @pytest.mark.parametrize(
     ("args", "match"),
     [

@@ -49,7 +49,7 @@ def test_mirror(part: int) -> None:
 
 @pytest.mark.parametrize("seed", [4732])
 def test_seeds_that_have_found_something(seed: int) -> None:
-    MirrorProof(seed).run()
+    MirrorProof(seed, counted=0.0, many=0.0).run()
 
 
 def test_a_seed_replays() -> None:
@@ -84,24 +84,29 @@ def test_log_without_one_step_is_caught(unpersisted: str, early: str) -> None:
     pytest.fail("nothing has noticed that a step of the log is missing")
 
 
+STEPS = [
+    ("data", ""),
+    ("map", ""),
+    ("claim", ""),
+    ("copy", ""),
+    ("flush", ""),
+    ("", "data"),
+    ("", "map"),
+    ("", "claim"),
+    ("", "copy"),
+]
+COUNTING = [("", "count"), ("", "failed")]
+"""Steps of the engine's count of answers: see MirrorProof."""
+
+
 @pytest.mark.parametrize(
-    ("unpersisted", "early"),
-    [
-        ("data", ""),
-        ("map", ""),
-        ("claim", ""),
-        ("copy", ""),
-        ("flush", ""),
-        ("", "data"),
-        ("", "map"),
-        ("", "claim"),
-        ("", "copy"),
-    ],
+    ("unpersisted", "early", "counted"),
+    [(*step, 0.0) for step in STEPS] + [(*step, 1.0) for step in STEPS + COUNTING],
 )
-def test_mirror_without_one_step_is_caught(unpersisted: str, early: str) -> None:
+def test_mirror_without_one_step_is_caught(unpersisted: str, early: str, counted: float) -> None:
     for seed in range(2000):
         try:
-            MirrorProof(seed, unpersisted=unpersisted, early=early).run()
+            MirrorProof(seed, unpersisted=unpersisted, early=early, counted=counted).run()
         except MirrorBroken:
             return
     pytest.fail("nothing has noticed that a step of the mirror is missing")

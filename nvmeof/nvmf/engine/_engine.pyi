@@ -37,6 +37,9 @@ from nvmf.engine._host import (
     HostQueue as HostQueue,
 )
 from nvmf.engine._host import (
+    HostSpread as HostSpread,
+)
+from nvmf.engine._host import (
     bench as bench,
 )
 from nvmf.engine._host import (

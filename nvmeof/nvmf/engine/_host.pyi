@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The host side of the engine: the types of nvmf.engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
 
 from typing_extensions import Buffer as SupportsBuffer
@@ -165,6 +165,95 @@ class HostBatch:
         """Note that a command was run in another way, and is not to be run again."""
     def __len__(self) -> int:
         """Return how many commands it has."""
+
+@final
+class HostSpread:
+    """The same Writes to several queues, the legs of a mirror, with one call.
+
+    They have Force Unit Access set.  The answers are counted in C: the function that was given with
+    a write is called once when every leg has answered, and at once for each leg that fails, while
+    one of the queues is polled (or by tell()).  Used by the thread that polls the queues.
+    """
+
+    def __init__(
+        self,
+        legs: int,
+        *,
+        small: int = 128,
+        large: int = 24,
+        small_bytes: int = 8192,
+        large_bytes: int = 262144,
+    ) -> None:
+        """Make room for small + large writes under way, of so many bytes at most each."""
+    @property
+    def buffer(self) -> bytearray:
+        """Its memory, to be registered for the device of each queue."""
+    @property
+    def attached(self) -> int:
+        """The legs that have a queue, a set of bits."""
+    @property
+    def news(self) -> bool:
+        """Whether tell() has something to tell."""
+    def attach(
+        self,
+        leg: int,
+        queue: HostQueue,
+        memory: HostMemory,
+        *,
+        nsid: int,
+        shift: int,
+        most: int,
+    ) -> None:
+        """Make a queue a leg, until its commands are abandoned or it is closed.
+
+        Args:
+            leg: Which one.
+            queue: It is a leg of no other spread.
+            memory: The buffer, registered for the queue's device; it cannot be closed meanwhile.
+            nsid: The namespace to write to.
+            shift: A block of it is 1 << shift bytes.
+            most: Commands outstanding on the queue at most, besides those of others.
+        """
+    def write(
+        self,
+        legs: int,
+        offset: int,
+        data: SupportsBuffer,
+        then: Callable[[int, int], object],
+        more: bool = False,
+    ) -> int:
+        """Write data at an offset, in bytes, on these legs, a set of bits.
+
+        Returns the number of the operation, until it has ended on all legs; or a negative errno,
+        and nothing was sent: EAGAIN if there is no room, EINVAL if these legs cannot do it.
+
+        Args:
+            legs: Those to write to.
+            offset: A multiple of their blocks, as the length is.
+            data: It is copied.
+            then: Called with the legs that have the data, and those that failed, which may have it
+                in part; it may write, and must not raise.
+            more: Send it with flush(), or when a queue is polled.
+        """
+    def write_many(
+        self,
+        legs: int,
+        offsets: SupportsBuffer,
+        data: SupportsBuffer,
+        then: Callable[[int, int], object],
+        more: bool = False,
+    ) -> int:
+        """As write(), with an array of 64-bit offsets, and data of one length for each in turn."""
+    def flush(self) -> None:
+        """Send what was written with more."""
+    def has(self, op: int) -> int:
+        """Return the legs that have the data of an operation so far."""
+    def tell(self) -> None:
+        """Call the functions of operations that have ended, or failed on a leg.
+
+        A poll of a queue does it; it is needed after a write, and after a queue was closed, if
+        there is news.
+        """
 
 def bench_cancel() -> None:
     """Make a bench() that runs in a different thread return, with its results so far."""

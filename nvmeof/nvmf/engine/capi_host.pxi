@@ -123,8 +123,6 @@ cdef extern from "host/load.h" nogil:
 cdef extern from "host/batch.h" nogil:
     enum:
         HOST_BATCH_OPEN
-    struct host_batch_slot:
-        pass
     struct host_batch:
         nvme_sqe sqe
         const uint64_t *lbas
@@ -144,6 +142,47 @@ cdef extern from "host/batch.h" nogil:
     void host_batch_start(host_batch *batch, unsigned at_once)
     void host_batch_abandon(host_batch *batch)
     void host_batch_run(host_queue *queue, host_batch *batch)
-    void host_batch_answer(host_batch_slot *slot, const nvme_cqe *cqe)
     bint host_batch_ended(const host_batch *batch)
     int host_batch_poll(host_queue *queue, host_completion *completions, int max, uint64_t ns)
+
+cdef extern from "host/answer.h" nogil:
+    void host_answer_take(void *user, const nvme_cqe *cqe)
+
+cdef extern from "host/spread.h" nogil:
+    enum:
+        HOST_SPREAD_LEGS
+        HOST_SPREAD_BLOCK
+    struct host_spread:
+        pass
+    struct host_spread_options:
+        unsigned legs
+        uint8_t *addr
+        unsigned small
+        unsigned large
+        uint32_t small_bytes
+        uint32_t large_bytes
+    struct host_spread_leg:
+        host_queue *queue
+        const host_memory *memory
+        uint32_t nsid
+        uint8_t shift
+        unsigned most
+        bint paused
+    struct host_spread_news:
+        unsigned op
+        uint32_t out
+        uint32_t has
+        uint32_t failed
+    host_spread *host_spread_create(const host_spread_options *options)
+    void host_spread_destroy(host_spread *spread)
+    int host_spread_attach(host_spread *spread, unsigned index, const host_spread_leg *leg)
+    void host_spread_detach(host_spread *spread, unsigned index)
+    uint32_t host_spread_attached(const host_spread *spread)
+    void host_spread_pause(host_spread *spread, unsigned index, bint paused)
+    int host_spread_write(host_spread *spread, uint32_t legs, const uint64_t *offsets,
+                          uint32_t count, uint32_t nbytes, const void *data, bint more)
+    void host_spread_flush(host_spread *spread)
+    void host_spread_run(host_spread *spread, unsigned index)
+    bint host_spread_take(host_spread *spread, host_spread_news *news)
+    bint host_spread_has_news(const host_spread *spread)
+    uint32_t host_spread_has(const host_spread *spread, unsigned op)

@@ -4,6 +4,8 @@
 cdef enum:
     POLL_MAX = 64
 
+cdef class HostSpread
+
 
 @cython.final
 cdef class HostQueue:
@@ -13,6 +15,8 @@ cdef class HostQueue:
     cdef HostDevice _device
     cdef dict _pending  # CID to (user, HostMemory or None)
     cdef dict _batches  # HostBatch to user
+    cdef HostSpread _spread  # of which it is a leg, or None
+    cdef unsigned _leg
     cdef bint _paused
     cdef str _made
     cdef str _reason
@@ -150,10 +154,19 @@ cdef class HostQueue:
                 held = self._pending.pop(cqe.cid, None) if self._pending else None
                 if held is not None:
                     out.append((self.release(held), cqe.status >> 1, cqe.dw0, cqe.dw1))
-                elif completions[index].user != NULL and self._batches:
-                    host_batch_answer(<host_batch_slot *>completions[index].user, cqe)
+                elif completions[index].user != NULL and (self._batches or
+                                                          self._spread is not None):
+                    host_answer_take(completions[index].user, cqe)
+            if self._spread is not None:
+                host_spread_run(self._spread._spread, self._leg)
+                if host_spread_has_news(self._spread._spread):
+                    self._spread.tell()
+                    queue = self.get()
             if not self._batches:
-                return out
+                if out or not count or self._spread is None:
+                    return out
+                count = host_queue_poll(queue, completions, most)
+                continue
             self.run_batches(out)
             rounds += 1
             if out or not count or rounds == BATCH_ROUNDS:
@@ -192,6 +205,8 @@ cdef class HostQueue:
 
     def pause_batches(self, bint paused):
         self._paused = paused
+        if self._spread is not None:
+            host_spread_pause(self._spread._spread, self._leg, paused)
 
     def arm(self):
         cdef int code = host_queue_arm(self.get())
@@ -214,6 +229,8 @@ cdef class HostQueue:
     cdef list forget(self):
         """Return the users of all outstanding commands, and release their memory."""
         cdef HostBatch batch
+        if self._spread is not None:
+            self._spread.detach(self._leg)
         users = [self.release(held) for held in self._pending.values()]
         self._pending.clear()
         for batch in list(self._batches):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures replication: a mirror against a single replica, and the appends of a log.
 
-Python carries the data here, on the host's side: figures of a mirror are to be compared with those
-of a single replica by the same code, not with those of the methods, which the engine measures.
+Python begins and ends each operation here, on the host's side: figures of a mirror are to be
+compared with those of a single replica by the same code, not with those of the methods, which the
+engine measures.  With write_many(), Python begins and ends a call of as many writes as the depth.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from typing import TypedDict
 
 from nvmf.pmem.figures import Figures, cpu_of, of_latencies, own_cpu
 from nvmf.replication import Log, LogFull, Mirror, NamespaceReplica
-from nvmf.replication.replica import Replica
 
 MAX_RECORD = 64 << 10
 """Bytes of a record of a log."""
+MANY = ", write_many"
 
 
 class MirrorRow(TypedDict):
     """A mirror, or the replica that it is compared with, at one size and depth."""
 
     system: str
-    """ "replica", or "mirror of N, quorum Q"."""
+    """ "replica", or "mirror of N, quorum Q"; with ", write_many" at the end if each call has as
+    many writes as the depth."""
     size: int
     depth: int
     figures: Figures | None
@@ -75,6 +77,8 @@ class _Run:
     plan: ReplicaPlan
     size: int
     depth: int
+    each: int = 1
+    """Writes of one operation, which all end with it."""
 
     async def of(
         self, write: Operation, read: Operation | None = None
@@ -89,7 +93,7 @@ class _Run:
             while (start := time.monotonic()) < until:
                 reads = random.random() * 100 < share
                 await (read if reads and read is not None else write)()
-                took[reads].append(time.monotonic() - start)
+                took[reads] += [time.monotonic() - start] * self.each
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self.depth):
@@ -124,18 +128,22 @@ async def measure_mirror(
             only = replicas[0]
             await only.fence()
             try:
-                await _blocks(plan, system, only, only.size, only.unit, rows, say)
+                await _blocks(plan, system, only, only.unit, rows, say)
             finally:
                 await only.close()
             continue
         async with Mirror(replicas, plan.quorum, resync_rate=None) as made:
             await made.create()
             await made.clean()
-            await _blocks(plan, system, made, made.size, made.block_size, rows, say)
-    medians = {(row["size"], row["depth"]): _median(row) for row in rows
-               if row["system"] == "replica"}  # fmt: skip
+            await _blocks(plan, system, made, made.block_size, rows, say)
+    medians = {
+        (row["system"].removeprefix("replica"), row["size"], row["depth"]): _median(row)
+        for row in rows
+        if row["system"].startswith("replica")
+    }
     for row in rows:
-        base, median = medians.get((row["size"], row["depth"])), _median(row)
+        how = row["system"].removeprefix("replica").removeprefix(mirror)
+        base, median = medians.get((how, row["size"], row["depth"])), _median(row)
         row["times_replica"] = median / base if base and median else None
 
 
@@ -146,39 +154,53 @@ def _median(row: MirrorRow) -> float:
 async def _blocks(
     plan: ReplicaPlan,
     system: str,
-    device: Replica | Mirror,
-    room: int,
+    device: NamespaceReplica | Mirror,
     unit: int,
     rows: list[MirrorRow],
     say: Callable[[str], None],
 ) -> None:
     for size in plan.sizes:
         for depth in plan.depths:
-            row: MirrorRow = {
-                "system": system,
-                "size": size,
-                "depth": depth,
-                "figures": None,
-                "reads": None,
-                "target_cpu_seconds": None,
-                "skipped": "",
-                "times_replica": None,
-            }
-            rows.append(row)
-            if size % unit or size > room:
-                row["skipped"] = f"it writes blocks of {unit} bytes, {room} at most"
-                continue
-            say(f"measuring {system}, {size} bytes, depth {depth}")
-            data = random.randbytes(size)
+            for how in ("", MANY) if depth > 1 and not plan.read_percent else ("",):
+                row: MirrorRow = {
+                    "system": system + how,
+                    "size": size,
+                    "depth": depth,
+                    "figures": None,
+                    "reads": None,
+                    "target_cpu_seconds": None,
+                    "skipped": "",
+                    "times_replica": None,
+                }
+                rows.append(row)
+                if size % unit or size * (depth if how else 1) > device.size:
+                    row["skipped"] = f"it writes blocks of {unit} bytes, {device.size} at most"
+                    continue
+                say(f"measuring {system + how}, {size} bytes, depth {depth}")
+                found = await _load(plan, device, size, depth, many=bool(how))
+                row["figures"], row["reads"], row["target_cpu_seconds"] = found
 
-            async def write(size: int = size, data: bytes = data) -> None:
-                await device.write(random.randrange(room // size) * size, data)
 
-            async def read(size: int = size) -> None:
-                await device.read(random.randrange(room // size) * size, size)
+async def _load(
+    plan: ReplicaPlan, device: NamespaceReplica | Mirror, size: int, depth: int, *, many: bool
+) -> tuple[Figures, Figures | None, float | None]:
+    places = range(device.size // size)
+    data = random.randbytes(size)
 
-            found = await _Run(plan, size, depth).of(write, read)
-            row["figures"], row["reads"], row["target_cpu_seconds"] = found
+    async def write() -> None:
+        await device.write(random.choice(places) * size, data)
+
+    async def read() -> None:
+        await device.read(random.choice(places) * size, size)
+
+    whole = data * depth
+
+    async def write_many() -> None:
+        await device.write_many([at * size for at in random.sample(places, depth)], whole)
+
+    if many:
+        return await _Run(plan, size, 1, depth).of(write_many)
+    return await _Run(plan, size, depth).of(write, read)
 
 
 # ---- a log ----

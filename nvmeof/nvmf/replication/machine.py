@@ -100,6 +100,64 @@ class Effect:
     error: Exception | None = None
 
 
+def _nothing() -> int:
+    return 0
+
+
+@dataclass(eq=False, slots=True)
+class Spread:
+    """The same write to several replicas, to be done by the owner of the core.
+
+    The owner either starts parts() of each replica, or counts: it calls answered() once, when all
+    replicas have the write, and for one that fails it starts its parts() then.
+    """
+
+    legs: int
+    """The replicas, a set of bits."""
+    offsets: tuple[int, ...]
+    data: bytes
+    """The same number of bytes for each offset."""
+    why: str
+    generations: tuple[int, ...]
+    """Of all replicas."""
+    ended: Callable[[Effect], None]
+    """Called when the write to one replica has ended, with its last effect, or one that failed."""
+    answered: Callable[[int], None]
+    """Called with replicas, a set of bits, that have the write persistently."""
+    progress: Callable[[], int] = _nothing
+    """Set by an owner that counts: the replicas that have the write so far, a set of bits."""
+
+    def members(self) -> list[int]:
+        """The replicas."""
+        return [index for index in range(len(self.generations)) if self.legs >> index & 1]
+
+    def parts(self, leg: int) -> list[Effect]:
+        """Return the effects of the write to one replica."""
+        length = len(self.data) // len(self.offsets)
+        left = len(self.offsets)
+        bad: Effect | None = None
+
+        def ended(effect: Effect) -> None:
+            nonlocal left, bad
+            left -= 1
+            bad = effect if effect.error else bad
+            if not left:
+                self.ended(bad or effect)
+
+        return [
+            Effect(
+                leg,
+                Kind.WRITE,
+                offset,
+                self.data[i * length : (i + 1) * length],
+                why=self.why,
+                generation=self.generations[leg],
+                then=ended,
+            )
+            for i, offset in enumerate(self.offsets)
+        ]
+
+
 class Gate:
     """A condition that tasks wait for."""
 
@@ -170,7 +228,7 @@ def step(task: Task) -> None:
 class Machine:
     """The outbox of a core."""
 
-    outbox: list[Effect] = field(default_factory=list)
+    outbox: list[Effect | Spread] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
 
     def abandon(self) -> None:
@@ -179,7 +237,7 @@ class Machine:
         for task in tasks:
             task.close()
 
-    def take(self) -> list[Effect]:
+    def take(self) -> list[Effect | Spread]:
         """Return the effects that are to be started, in order."""
         effects, self.outbox = self.outbox, []
         return effects

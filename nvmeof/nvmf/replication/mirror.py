@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 from uuid import uuid4
 
 from nvmf.replication.machine import (
@@ -23,10 +23,14 @@ from nvmf.replication.machine import (
 )
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.mirrorformat import Geometry
+from nvmf.replication.mirrormany import submit_many
 from nvmf.replication.mirrormembers import MirrorMembers
 from nvmf.replication.mirrorparts import What
 from nvmf.replication.replica import Replica
 from nvmf.replication.shell import Shell
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _QUIET = 0.1
 """Seconds without a read or write after which copying is not limited."""
@@ -260,6 +264,29 @@ class Mirror:
         core = self._core
         core.used = core.clock()
         await self._shell.ask(lambda op: core.submit(op, What.WRITE, offset, bytes(data)))
+        core.used = core.clock()
+
+    async def write_many(self, offsets: Iterable[int], data: Buffer) -> None:
+        """Write many blocks with one call: consecutive parts of data, of one length, to offsets.
+
+        The parts must not overlap. When this returns, all of them are persistent on a quorum; each
+        is linearizable by itself, with the exception that reads of blocks between them may wait.
+        Where the replicas are namespaces, the engine sends the writes and counts the answers.
+
+        Raises:
+            Deposed: A different writer has taken over: each may or may not have been written.
+            ValueError: They are not whole blocks, overlap, or are not in the mirror.
+        """
+        core, places = self._core, list(offsets)
+        core.used = core.clock()
+        with memoryview(data) as view:
+            whole = bytes(view)
+        if not places:
+            if whole:
+                raise ValueError(f"{len(whole)} bytes for no writes")
+            return
+        length = len(whole) // len(places)
+        await self._shell.ask(lambda op: submit_many(core, op, places, whole, length))
         core.used = core.clock()
 
     async def rejoin(self, index: int) -> None:

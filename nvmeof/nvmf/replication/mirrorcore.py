@@ -25,6 +25,7 @@ from nvmf.replication.machine import (
     Fenced,
     LegState,
     Op,
+    Spread,
 )
 from nvmf.replication.mirrorbase import MirrorBase
 from nvmf.replication.mirrorparts import Page, Piece, Region, What
@@ -115,9 +116,13 @@ class MirrorCore(MirrorBase):
             self.opens[region.index] = self.opens.pop(region.index)
             piece.began = self.now
             region.active.append(piece)
+            legs = 0
             for index in self.inside():
-                if region.takers >> index & 1:
-                    self.send(piece, index)
+                legs |= 1 << index
+            piece.out = legs & region.takers
+            if piece.out:
+                piece.spread = spread = self._spread(piece, piece.out)
+                self.outbox.append(spread)
             if not self._must_wait(piece):
                 self.evaluate(piece)
             return True
@@ -157,11 +162,17 @@ class MirrorCore(MirrorBase):
         return True
 
     def send(self, piece: Piece, index: int) -> None:
-        """Send a write to one replica."""
-        bit = 1 << index
-        piece.out |= bit
+        """Send a write to one more replica."""
+        piece.out |= 1 << index
+        for effect in self._spread(piece, 1 << index).parts(index):
+            self.issue(effect)
+
+    def _spread(self, piece: Piece, legs: int) -> Spread:
+        start = self.shape.start
+        places = tuple(start + at for at in piece.places) or (start + piece.start,)
 
         def ended(effect: Effect) -> None:
+            bit = 1 << effect.leg
             piece.out &= ~bit
             if effect.error:
                 self.settle(effect)
@@ -171,7 +182,14 @@ class MirrorCore(MirrorBase):
                     return
             self.evaluate(piece)
 
-        self.write(index, self.shape.start + piece.start, piece.data, "data").then = ended
+        def answered(has: int) -> None:
+            piece.out &= ~has
+            piece.has |= has
+            if not self._must_wait(piece):
+                self.evaluate(piece)
+
+        generations = tuple([leg.generation for leg in self.legs])
+        return Spread(legs, places, piece.data, "data", generations, ended, answered)
 
     def _must_wait(self, piece: Piece) -> bool:
         """Whether evaluate() would change nothing, in the usual case: no replica lags or is lost,
@@ -188,6 +206,10 @@ class MirrorCore(MirrorBase):
     def evaluate(self, piece: Piece) -> None:
         """Acknowledge a write if it may be, or mark the replicas that it does not wait for."""
         region = piece.region
+        if piece.spread is not None and piece.out:
+            has = piece.spread.progress() & piece.out  # of those that were not reported yet
+            piece.out &= ~has
+            piece.has |= has
         if piece.acked:
             if not piece.out and piece in region.active:
                 region.active.remove(piece)

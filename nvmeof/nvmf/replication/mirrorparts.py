@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nvmf.replication.machine import Spread
+
 
 class What(StrEnum):
     """The kind of a piece: its effect on its region."""
@@ -30,6 +32,10 @@ class Piece:
     end: int
     done: Callable[[Piece], None]
     data: bytes = b""
+    places: tuple[int, ...] = ()
+    """Offsets of writes of one length, if they do not cover all of the bytes."""
+    spread: Spread | None = None
+    """The write to several replicas at once."""
     has: int = 0
     """The replicas that have the write."""
     out: int = 0

@@ -14,11 +14,12 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
+from nvmf.engine import HostSpread
 from nvmf.initiator import (
     AnyController,
     AnyNamespace,
@@ -163,6 +164,13 @@ class NamespaceReplica:
         with self._fencing():
             await disk.write(offset // self.unit, data, fua=True)
 
+    async def write_many(self, offsets: Sequence[int], data: bytes) -> None:
+        """Write consecutive parts of data, of one length, to offsets: whole blocks with FUA."""
+        disk, unit = self._open(), self.unit
+        blocks = len(data) // len(offsets) // unit
+        with self._fencing():
+            await disk.write_many([at // unit for at in offsets], data, blocks=blocks, fua=True)
+
     def begin_write(self, offset: int, data: bytes, then: Callable[[bool], None]) -> bool:
         """Send a Write with FUA, if it fits into one command."""
         disk, unit = self._direct, self.unit
@@ -176,6 +184,15 @@ class NamespaceReplica:
         if disk is None or offset % unit or length % unit:
             return False
         return disk.read(offset // unit, length // unit, then)
+
+    def join(self, spread: HostSpread, leg: int) -> int:
+        """Become a leg of a spread of the engine, until the connection ends; see SpreadReplica."""
+        disk = self._direct
+        return disk.largest if disk is not None and disk.join(spread, leg) else 0
+
+    def joined(self) -> bool:
+        """Whether it is still the namespace that was connected to."""
+        return self._direct is not None and self._direct.usable
 
     async def flush(self) -> None:
         """Run Flush."""

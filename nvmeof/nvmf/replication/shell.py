@@ -12,8 +12,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from nvmf.replication.legs import L, LegMachine
-from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError
+from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError, Spread
 from nvmf.replication.replica import QuickReplica, Replica
+from nvmf.replication.spreader import Spreader
+
+
+class Flight:
+    """A write to several replicas, whose answers the engine counts."""
+
+    __slots__ = ("live", "number", "spread")
+
+    def __init__(self, spread: Spread) -> None:
+        self.spread = spread
+        self.live = 0
+        """The replicas of which the core was not told yet: a set of bits."""
+        self.number = -1
+        """Of the engine."""
 
 
 class Shell:
@@ -29,8 +43,12 @@ class Shell:
         self._running: list[dict[asyncio.Task[None], Effect]] = [{} for _ in replicas]
         self._sent: list[set[Effect]] = [set() for _ in replicas]
         """Effects that were begun without a task and have not ended."""
-        self._line: deque[tuple[float, Effect]] = deque()
-        """The same, and what has ended since, with the times when they are too late, in order."""
+        self._flights: dict[Flight, None] = {}
+        """The same, of writes to several replicas at once."""
+        self._spreader = Spreader(replicas)
+        self._line: deque[tuple[float, Effect | Flight]] = deque()
+        """All of these, and what has ended since, with the times when they are too late, in order.
+        """
         self._timer: asyncio.TimerHandle | None = None
         self.events = asyncio.Event()
         """Set when an effect has ended."""
@@ -39,7 +57,9 @@ class Shell:
         """Start what the core wants done."""
         while self.core.outbox:
             for effect in self.core.take():
-                if not self._send(effect):
+                if isinstance(effect, Spread):
+                    self._spread(effect)
+                elif not self._send(effect):
                     self._start(effect)
 
     # ---- with calls ----
@@ -64,21 +84,29 @@ class Shell:
         else:
             return False
         if begun:
-            loop = asyncio.get_running_loop()
-            due = loop.time() + self.timeout
             self._sent[effect.leg].add(effect)
-            self._line.append((due, effect))
-            if self._timer is None:
-                self._timer = loop.call_at(due, self._late)
+            self._expect(effect)
         return begun
+
+    def _expect(self, what: Effect | Flight) -> None:
+        """See that it ends in time."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self.timeout
+        self._line.append((due, what))
+        if self._timer is None:
+            self._timer = loop.call_at(due, self._late)
+
+    def _under_way(self, what: Effect | Flight) -> bool:
+        if isinstance(what, Flight):
+            return bool(what.live)
+        return what in self._sent[what.leg]
 
     def _answered(self, effect: Effect, result: bytes | None) -> None:
         sent = self._sent[effect.leg]
         if effect not in sent:
             return  # it was given up
         sent.remove(effect)
-        while self._line and self._line[0][1] not in self._sent[self._line[0][1].leg]:
-            self._line.popleft()
+        self._trim()
         if result is None or len(result) != effect.length:
             self._start(effect)  # again, for the retries and the reason
             return
@@ -86,18 +114,26 @@ class Shell:
         self.events.set()
         self.pump()
 
+    def _trim(self) -> None:
+        while self._line and not self._under_way(self._line[0][1]):
+            self._line.popleft()
+
     def _late(self) -> None:
         """Give up what has not been answered in time."""
         self._timer = None
         loop = asyncio.get_running_loop()
         while self._line:
-            due, effect = self._line[0]
-            if effect in self._sent[effect.leg]:
+            due, what = self._line[0]
+            if self._under_way(what):
                 if due > loop.time():
                     self._timer = loop.call_at(due, self._late)
                     break
-                self._sent[effect.leg].remove(effect)
-                self.core.failed(effect, self._silence(effect))
+                if isinstance(what, Flight):
+                    for effect in self._land(what, what.live):
+                        self.core.failed(effect, self._silence(effect))
+                else:
+                    self._sent[what.leg].remove(what)
+                    self.core.failed(what, self._silence(what))
             self._line.popleft()
         self.events.set()
         self.pump()
@@ -105,6 +141,56 @@ class Shell:
     def _silence(self, effect: Effect) -> ReplicaError:
         name = self.replicas[effect.leg].name
         return ReplicaError(f"{name} has not answered a {effect.kind} for {self.timeout:g} s")
+
+    # ---- to several replicas at once ----
+
+    def _spread(self, spread: Spread) -> None:
+        """Let the engine write to the replicas that can, and write to the others one by one."""
+        flight = Flight(spread)
+        legs, flight.number = self._spreader.write(
+            spread,
+            lambda has, failed: self._told(flight, has, failed),
+            more=bool(self._flights),
+        )
+        if legs:
+            flight.live = legs
+            spread.progress = lambda: self._spreader.has(flight.number) & flight.live
+            self._flights[flight] = None
+            self._expect(flight)
+        for leg in spread.members():
+            if not legs >> leg & 1:
+                for effect in spread.parts(leg):
+                    if not self._send(effect):
+                        self._start(effect)
+
+    def _told(self, flight: Flight, has: int, failed: int) -> None:
+        """All replicas have answered, or one has failed: that one is written to once more."""
+        has &= flight.live
+        failed &= flight.live
+        flight.live &= ~(has | failed)
+        if not flight.live:
+            self._flights.pop(flight, None)
+            self._trim()
+        for leg in flight.spread.members():
+            if failed >> leg & 1:
+                for effect in flight.spread.parts(leg):
+                    self._start(effect)  # for the retries and the reason
+        if has:
+            flight.spread.answered(has)
+        self.events.set()
+        self.pump()
+
+    def _land(self, flight: Flight, legs: int) -> list[Effect]:
+        """Wait no longer for replicas; the effects of those that have not answered."""
+        has = self._spreader.has(flight.number) & flight.live
+        left = legs & flight.live & ~has
+        flight.live &= ~(has | left)
+        if not flight.live:
+            self._flights.pop(flight, None)
+        if has:
+            flight.spread.answered(has)
+        members = [leg for leg in flight.spread.members() if left >> leg & 1]
+        return [effect for leg in members for effect in flight.spread.parts(leg)]
 
     # ---- with tasks ----
 
@@ -150,6 +236,7 @@ class Shell:
         try:
             await replica.fence()
         finally:
+            self._spreader.again(leg)
             for effect in ended:
                 self.core.failed(effect, ReplicaError(f"{replica.name} was opened again"))
 
@@ -157,6 +244,9 @@ class Shell:
         """Wait for nothing that is under way to a replica; the effects that have not ended."""
         ended = list(self._sent[leg])
         self._sent[leg].clear()
+        for flight in list(self._flights):
+            if flight.live >> leg & 1:
+                ended += self._land(flight, 1 << leg)
         mine = asyncio.current_task()
         others = [task for task in self._running[leg] if task is not mine]
         running = dict(self._running[leg])

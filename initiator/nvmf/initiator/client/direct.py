@@ -13,11 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.limits import LARGEST
+from nvmf.initiator.client.leg import join
 from nvmf.initiator.client.request import Call, Completion, Data
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS
 
 if TYPE_CHECKING:
+    from nvmf.engine import HostSpread
     from nvmf.initiator.client.buffers import Slot
     from nvmf.initiator.client.namespace import Namespace
 
@@ -70,6 +72,37 @@ class Direct:
             return True
         slot.drop()
         return False
+
+    def join(self, spread: HostSpread, leg: int) -> bool:
+        """Let a spread write to the namespace, on one of its queues, until that is closed.
+
+        False: it cannot now, and nothing has changed.
+        """
+        session, unit = self._controller.connection.usable, self._namespace.block_size
+        if session is None or not self.usable or not session.queues:
+            return False
+        if unit & (unit - 1) or not 512 <= unit <= LARGEST:
+            return False
+        try:
+            memory = self._pool.device.register(spread.buffer)
+        except OSError:  # there may be too little memory that can be locked
+            return False
+        nsid, shift = self._namespace.nsid, unit.bit_length() - 1
+        if join(session.pick(), spread, leg, memory, nsid=nsid, shift=shift):
+            return True
+        memory.close()
+        return False
+
+    @property
+    def usable(self) -> bool:
+        """Whether the namespace is still the one that it was."""
+        return not self._namespace.replaced
+
+    @property
+    def largest(self) -> int:
+        """Bytes of one command."""
+        session = self._controller.connection.usable
+        return 0 if session is None else min(session.max_transfer, LARGEST)
 
     def _whole(self, lba: int, length: int) -> int:
         """Return the blocks of a transfer that one command does and nothing hinders, else 0."""

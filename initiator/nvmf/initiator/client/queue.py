@@ -18,14 +18,7 @@ from collections.abc import Callable, Sequence
 from nvmf.engine import EngineError, HostBatch, HostQueue
 from nvmf.initiator.base.background import finished
 from nvmf.initiator.base.errors import QueueLost
-from nvmf.initiator.client.request import (
-    Answer,
-    BatchRequest,
-    Completion,
-    Data,
-    Request,
-    refuse,
-)  # fmt: skip
+from nvmf.initiator.client.request import Answer, BatchRequest, Completion, Data, Request, refuse
 
 _NEVER = float("inf")
 _SPARE = 2
@@ -50,6 +43,8 @@ class Queue:
         self._due = _NEVER
         """When the timer expires."""
         self._closing: asyncio.Task[None] | None = None
+        self.on_closed: Callable[[], None] | None = None
+        """Called when nothing can use the memory of its commands."""
         self.lost: str | None = None
         """The reason, if it can no longer be used."""
         self.completed = 0  # commands
@@ -385,6 +380,8 @@ class Queue:
     async def _close(self) -> None:
         await finished([self._loop.run_in_executor(None, self._host.close)])
         assert self.lost is not None
+        if self.on_closed is not None:
+            self.on_closed()
         requests, self._requests = list(self._requests), {}
         for request in requests:
             if request.slot is not None:

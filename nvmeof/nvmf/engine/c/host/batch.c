@@ -33,6 +33,18 @@ void host_batch_free(struct host_batch *batch)
 	batch->free = NULL;
 }
 
+static void batch_answer(struct host_answer *answer, const struct nvme_cqe *cqe)
+{
+	struct host_batch_slot *slot = (struct host_batch_slot *)answer;
+	struct host_batch *b = slot->batch;
+
+	b->status[slot->index] = cqe->status >> 1;
+	b->stopped |= cqe->status >> 1 != 0;
+	b->free[b->nfree++] = (uint32_t)(slot - b->slots);
+	b->outstanding--;
+	b->answered++;
+}
+
 void host_batch_start(struct host_batch *batch, unsigned int at_once)
 {
 	struct host_batch *b = batch;
@@ -41,6 +53,7 @@ void host_batch_start(struct host_batch *batch, unsigned int at_once)
 		if (b->status[i])
 			b->status[i] = HOST_BATCH_OPEN;
 	for (uint32_t i = 0; i < b->depth; i++) {
+		b->slots[i].answer.take = batch_answer;
 		b->slots[i].batch = b;
 		b->free[i] = i;
 	}
@@ -103,17 +116,6 @@ void host_batch_run(struct host_queue *queue, struct host_batch *batch)
 	}
 	if (any)
 		host_queue_flush(queue);
-}
-
-void host_batch_answer(struct host_batch_slot *slot, const struct nvme_cqe *cqe)
-{
-	struct host_batch *b = slot->batch;
-
-	b->status[slot->index] = cqe->status >> 1;
-	b->stopped |= cqe->status >> 1 != 0;
-	b->free[b->nfree++] = (uint32_t)(slot - b->slots);
-	b->outstanding--;
-	b->answered++;
 }
 
 int host_batch_poll(struct host_queue *queue, struct host_completion *completions, int max, uint64_t ns)

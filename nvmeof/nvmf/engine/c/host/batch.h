@@ -3,18 +3,20 @@
  * Many Reads or Writes of one length: keeps a queue full of them, and reports only their end.
  *
  * A batch belongs to the thread that polls its queue.  The data of its commands is contiguous in one registered
- * buffer.  Completions whose user is one of the batch's slots belong to the batch (host_batch_answer); the thread
- * that polls passes them on, and continues the batch (host_batch_run).
+ * buffer.  Completions whose user is one of the batch's slots belong to the batch; the thread that polls passes
+ * them on (host_answer_take), and continues the batch (host_batch_run).
  */
 #ifndef NVMF_HOST_BATCH_H
 #define NVMF_HOST_BATCH_H
 
+#include "host/answer.h"
 #include "host/host.h"
 
 enum { HOST_BATCH_OPEN = 0xffff };	/* the status of a command without an answer */
 
 struct host_batch;
 struct host_batch_slot {
+	struct host_answer answer;
 	struct host_batch *batch;
 	uint32_t index;			/* of the command */
 };
@@ -52,7 +54,6 @@ void host_batch_abandon(struct host_batch *batch);
 
 /* Submit as many as the depth and the queue allow. */
 void host_batch_run(struct host_queue *queue, struct host_batch *batch);
-void host_batch_answer(struct host_batch_slot *slot, const struct nvme_cqe *cqe);
 
 static inline bool host_batch_ended(const struct host_batch *batch)
 {

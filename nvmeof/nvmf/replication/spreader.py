@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes to several replicas with one call of the engine, which counts their answers.
+
+A write of a mirror would otherwise pass through Python once for each replica, and its answer again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from nvmf.engine import HostSpread
+from nvmf.replication.machine import Spread
+from nvmf.replication.replica import Replica
+
+
+@runtime_checkable
+class SpreadReplica(Replica, Protocol):
+    """A replica that can be written to by a HostSpread of the engine."""
+
+    def join(self, spread: HostSpread, leg: int) -> int:
+        """Become a leg until it is closed; the most bytes of one write, or 0 if it cannot now."""
+
+    def joined(self) -> bool:
+        """Whether the spread may write to it: it is still what it was."""
+
+
+class Spreader:
+    """The replicas of a mirror that can be legs of a spread."""
+
+    def __init__(self, replicas: Sequence[Replica]) -> None:
+        self._replicas = [each if isinstance(each, SpreadReplica) else None for each in replicas]
+        self._able = 0
+        """The replicas that are tried: a set of bits."""
+        for leg in range(len(replicas)):
+            self.again(leg)
+        self._most = [0] * len(replicas)
+        self._host: HostSpread | None = None
+        self._flushing = False
+
+    def again(self, leg: int) -> None:
+        """Try a replica that was opened again."""
+        if self._replicas[leg] is not None:
+            self._able |= 1 << leg
+
+    def write(
+        self, spread: Spread, then: Callable[[int, int], object], *, more: bool
+    ) -> tuple[int, int]:
+        """Begin the write on the replicas that can; return these, a set of bits, and its number.
+
+        Args:
+            spread: What to write.
+            then: See HostSpread.write().
+            more: Others are under way: it may wait until the end of this turn of the event loop,
+                so that the writes of several tasks travel together.
+        """
+        legs = self._ready(spread)
+        if not legs or self._host is None:
+            return 0, -1
+        host, offsets = self._host, spread.offsets
+        if len(offsets) == 1:
+            number = host.write(legs, offsets[0], spread.data, then, more)
+        else:
+            number = host.write_many(legs, array("Q", offsets), spread.data, then, more)
+        if number < 0:
+            return 0, -1
+        if host.news or (more and not self._flushing):
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        return legs, number
+
+    def has(self, number: int) -> int:
+        """Return the replicas that have a write that is under way."""
+        return 0 if self._host is None else self._host.has(number)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._host is not None:
+            self._host.flush()
+            self._host.tell()
+
+    def _ready(self, spread: Spread) -> int:
+        legs = spread.legs & self._able
+        if not legs:
+            return 0
+        if self._host is None:
+            self._host = HostSpread(len(self._replicas))
+        length = len(spread.data) // len(spread.offsets)
+        attached = self._host.attached
+        for leg, replica in enumerate(self._replicas):
+            bit = 1 << leg
+            if not legs & bit or replica is None:
+                continue
+            if not attached & bit:
+                self._most[leg] = replica.join(self._host, leg)
+                if not self._most[leg]:
+                    self._able &= ~bit
+            if length > self._most[leg] or not replica.joined():
+                legs &= ~bit
+        return legs
