@@ -48,8 +48,11 @@ class Watched(NamespaceReplica):
 async def opened(
     replicas: list[Replica], quorum: int = 2, *, hasty: bool = False
 ) -> AsyncIterator[Mirror]:
-    """Make a mirror; hasty: a replica that does not answer is lost soon, and tried again soon."""
-    made = Mirror(replicas, quorum, resync_rate=None)
+    """Make a mirror; hasty: a replica that does not answer is lost soon, and tried again soon.
+
+    Otherwise it waits for all replicas, so that a slow machine does not make one lag.
+    """
+    made = Mirror(replicas, quorum, resync_rate=None, timeout=60, patience=60)
     if hasty:
         made = Mirror(replicas, quorum, resync_rate=None, timeout=2.0, patience=0.02, retry=0.05)
     async with made as mirror:

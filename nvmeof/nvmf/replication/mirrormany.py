@@ -15,8 +15,10 @@ from nvmf.replication.mirrorparts import Piece, What
 
 MOST_BYTES = 256 << 10
 """Of the writes of one piece."""
-AT_ONCE = 16
+AT_ONCE = 64
 """Pieces under way."""
+BYTES_AT_ONCE = 2 << 20
+"""Of them: all that is on its way to a replica should arrive within a mirror's patience."""
 
 
 class Many:
@@ -50,7 +52,7 @@ class Many:
                 raise ValueError(f"two writes overlap at {at}: write them one after the other")
             before = at
         self._pieces = self._cut()
-        self._under_way = 0
+        self._under_way = self._bytes_under_way = 0
         self._feeding = self._all = False
 
     def begin(self) -> None:
@@ -58,12 +60,13 @@ class Many:
         if self._feeding:
             return
         self._feeding = True
-        while self._under_way < AT_ONCE and not self._all and not self._op.done:
+        while self._room() and not self._all and not self._op.done:
             piece = next(self._pieces, None)
             if piece is None:
                 self._all = True
                 break
             self._under_way += 1
+            self._bytes_under_way += len(piece.data)
             piece.region.waiting.append(piece)
             self._core.advance(piece.region)
         self._feeding = False
@@ -71,8 +74,12 @@ class Many:
             self._core.ops.discard(self._op)
             self._op.end()
 
-    def _done(self, _: Piece) -> None:
+    def _room(self) -> bool:
+        return self._under_way < AT_ONCE and self._bytes_under_way < BYTES_AT_ONCE
+
+    def _done(self, piece: Piece) -> None:
         self._under_way -= 1
+        self._bytes_under_way -= len(piece.data)
         self.begin()
 
     def _cut(self) -> Iterator[Piece]:

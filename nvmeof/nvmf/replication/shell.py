@@ -14,16 +14,17 @@ from collections.abc import Callable, Sequence
 from nvmf.replication.legs import L, LegMachine
 from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError, Spread
 from nvmf.replication.replica import QuickReplica, Replica
-from nvmf.replication.spreader import Spreader
+from nvmf.replication.spreader import Spreader, bundles
 
 
 class Flight:
-    """A write to several replicas, whose answers the engine counts."""
+    """Writes to several replicas, whose answers the engine counts together."""
 
-    __slots__ = ("live", "number", "spread")
+    __slots__ = ("legs", "live", "number", "spreads")
 
-    def __init__(self, spread: Spread) -> None:
-        self.spread = spread
+    def __init__(self, spreads: list[Spread]) -> None:
+        self.spreads = spreads
+        self.legs = spreads[0].members()
         self.live = 0
         """The replicas of which the core was not told yet: a set of bits."""
         self.number = -1
@@ -56,11 +57,14 @@ class Shell:
     def pump(self) -> None:
         """Start what the core wants done."""
         while self.core.outbox:
+            spreads: list[Spread] = []
             for effect in self.core.take():
                 if isinstance(effect, Spread):
-                    self._spread(effect)
+                    spreads.append(effect)
                 elif not self._send(effect):
                     self._start(effect)
+            for bundle in bundles(spreads):
+                self._spread(bundle)
 
     # ---- with calls ----
 
@@ -144,24 +148,26 @@ class Shell:
 
     # ---- to several replicas at once ----
 
-    def _spread(self, spread: Spread) -> None:
+    def _spread(self, spreads: list[Spread]) -> None:
         """Let the engine write to the replicas that can, and write to the others one by one."""
-        flight = Flight(spread)
+        flight = Flight(spreads)
         legs, flight.number = self._spreader.write(
-            spread,
+            spreads,
             lambda has, failed: self._told(flight, has, failed),
             more=bool(self._flights),
         )
         if legs:
             flight.live = legs
-            spread.progress = lambda: self._spreader.has(flight.number) & flight.live
+            for spread in spreads:
+                spread.progress = lambda: self._spreader.has(flight.number) & flight.live
             self._flights[flight] = None
             self._expect(flight)
-        for leg in spread.members():
+        for leg in flight.legs:
             if not legs >> leg & 1:
-                for effect in spread.parts(leg):
-                    if not self._send(effect):
-                        self._start(effect)
+                for spread in spreads:
+                    for effect in spread.parts(leg):
+                        if not self._send(effect):
+                            self._start(effect)
 
     def _told(self, flight: Flight, has: int, failed: int) -> None:
         """All replicas have answered, or one has failed: that one is written to once more."""
@@ -171,12 +177,12 @@ class Shell:
         if not flight.live:
             self._flights.pop(flight, None)
             self._trim()
-        for leg in flight.spread.members():
-            if failed >> leg & 1:
-                for effect in flight.spread.parts(leg):
-                    self._start(effect)  # for the retries and the reason
+        if failed:
+            for effect in self._parts(flight, failed):
+                self._start(effect)  # for the retries and the reason
         if has:
-            flight.spread.answered(has)
+            for spread in flight.spreads:
+                spread.answered(has)
         self.events.set()
         self.pump()
 
@@ -188,9 +194,13 @@ class Shell:
         if not flight.live:
             self._flights.pop(flight, None)
         if has:
-            flight.spread.answered(has)
-        members = [leg for leg in flight.spread.members() if left >> leg & 1]
-        return [effect for leg in members for effect in flight.spread.parts(leg)]
+            for spread in flight.spreads:
+                spread.answered(has)
+        return self._parts(flight, left)
+
+    def _parts(self, flight: Flight, legs: int) -> list[Effect]:
+        members = [leg for leg in flight.legs if legs >> leg & 1]
+        return [e for leg in members for spread in flight.spreads for e in spread.parts(leg)]
 
     # ---- with tasks ----
 

@@ -27,6 +27,26 @@ class SpreadReplica(Replica, Protocol):
         """Whether the spread may write to it: it is still what it was."""
 
 
+MOST_BYTES = 256 << 10
+"""Of writes that are counted together: what an operation of a HostSpread has room for."""
+
+
+def bundles(spreads: list[Spread]) -> list[list[Spread]]:
+    """Divide writes into those that can be counted together: of one length, to the same legs."""
+    if len(spreads) < 2:
+        return [spreads] if spreads else []
+    found: list[list[Spread]] = []
+    last, length, size = 0, 0, MOST_BYTES
+    for spread in spreads:
+        each = len(spread.data) // len(spread.offsets)
+        size += len(spread.data)
+        if size > MOST_BYTES or (each, spread.legs) != (length, last):
+            found.append([])
+            last, length, size = spread.legs, each, len(spread.data)
+        found[-1].append(spread)
+    return found
+
+
 class Spreader:
     """The replicas of a mirror that can be legs of a spread."""
 
@@ -46,24 +66,29 @@ class Spreader:
             self._able |= 1 << leg
 
     def write(
-        self, spread: Spread, then: Callable[[int, int], object], *, more: bool
+        self, spreads: list[Spread], then: Callable[[int, int], object], *, more: bool
     ) -> tuple[int, int]:
-        """Begin the write on the replicas that can; return these, a set of bits, and its number.
+        """Begin writes on the replicas that can; return these, a set of bits, and their number.
 
         Args:
-            spread: What to write.
+            spreads: What to write: a bundle.
             then: See HostSpread.write().
             more: Others are under way: it may wait until the end of this turn of the event loop,
                 so that the writes of several tasks travel together.
         """
-        legs = self._ready(spread)
+        first = spreads[0]
+        legs = self._ready(first)
         if not legs or self._host is None:
             return 0, -1
-        host, offsets = self._host, spread.offsets
-        if len(offsets) == 1:
-            number = host.write(legs, offsets[0], spread.data, then, more)
+        host = self._host
+        if len(spreads) > 1:
+            places = array("Q", [at for spread in spreads for at in spread.offsets])
+            data = b"".join([spread.data for spread in spreads])
+            number = host.write_many(legs, places, data, then, more)
+        elif len(first.offsets) > 1:
+            number = host.write_many(legs, array("Q", first.offsets), first.data, then, more)
         else:
-            number = host.write_many(legs, array("Q", offsets), spread.data, then, more)
+            number = host.write(legs, first.offsets[0], first.data, then, more)
         if number < 0:
             return 0, -1
         if host.news or (more and not self._flushing):
