@@ -94,13 +94,13 @@ class HostQueue:
 
         Raises BlockingIOError if the queue is full, and EngineError (ENOTCONN) after its loss.
         """
-    def poll(self, limit: int = 64) -> list[tuple[object, int, int, int]]:
+    def poll(self, limit: int = 128) -> list[tuple[object, int, int, int]]:
         """Return (user, NVMe status, dw0, dw1) of completed commands, or EngineError (ENOTCONN)."""
     def submit_batch(self, batch: HostBatch, user: object, at_once: int = 0) -> None:
         """Run what has not succeeded of a batch; poll() gives user, with status 0, at its end.
 
         at_once: commands outstanding at most; 0: the batch's depth. poll() goes on with it, and
-        looks for its completions for up to a millisecond.
+        looks for its completions for up to a few milliseconds.
         """
     def pause_batches(self, paused: bool) -> None:
         """Let batches submit nothing, or let them go on with the next poll()."""

@@ -2,8 +2,10 @@
 # Batches of Reads or Writes (c/host/batch.h).
 
 cdef enum:
-    BATCH_ROUNDS = 64  # polls of batches alone, before others on the event loop have their turn
-    BATCH_SPIN_NS = 20000  # that a poll looks for the next completions
+    BATCH_ROUNDS = 16  # polls of batches alone, before others on the event loop have their turn
+    # Maximum time that a poll waits for the next completions.  A target takes the commands of a full queue at once, and
+    # answers them at once, which takes a fraction of this; sleeping in the meantime takes longer than they do.
+    BATCH_SPIN_NS = 200000
 
 
 cdef class HostBatch:

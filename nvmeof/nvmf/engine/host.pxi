@@ -2,7 +2,7 @@
 # The queues of the host side (c/host/host.h); registered.pxi has their memory.
 
 cdef enum:
-    POLL_MAX = 64
+    POLL_MAX = 128  # a full queue of the usual depth: its next commands then go out in one call
 
 cdef class HostSpread
 

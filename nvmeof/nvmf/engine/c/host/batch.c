@@ -5,7 +5,10 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
+
+enum { BATCH_YIELD_EVERY = 64 };	/* polls without a completion */
 
 int host_batch_init(struct host_batch *batch)
 {
@@ -121,10 +124,13 @@ void host_batch_run(struct host_queue *queue, struct host_batch *batch)
 int host_batch_poll(struct host_queue *queue, struct host_completion *completions, int max, uint64_t ns)
 {
 	const uint64_t end = clock_ns() + ns;
+	unsigned int idle = 0;
 	int n;
 
-	do
+	do {
 		n = host_queue_poll(queue, completions, max);
-	while (!n && clock_ns() < end);
+		if (!n && ++idle % BATCH_YIELD_EVERY == 0)	/* the target may share the processor */
+			sched_yield();
+	} while (!n && clock_ns() < end);
 	return n;
 }
