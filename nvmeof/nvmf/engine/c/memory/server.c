@@ -187,13 +187,21 @@ struct memory_conn *memory_conn_accept(struct memory_server *server, const struc
 	return c;
 }
 
+/* Whether the device carries out the peer's FLUSH. */
+static bool serves_flush(const struct memory_conn *conn)
+{
+	const struct verbs *v = conn->end.verbs;
+
+	return v->flushes || (v->serves_flush && v->serves_flush(conn->end.id->verbs));
+}
+
 static uint32_t platform_of(const struct memory_conn *conn, const struct store *store)
 {
 	/* RAM and files of tmpfs are lost with power, and so is DAX as far as the store knows */
 	if (store->fd < 0 || !store->memory_is_stable || store->volatile_write_cache)
 		return 0;
 	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0) |
-	       (conn->end.verbs->flushes ? MEMORY_FLUSHED : 0);
+	       (serves_flush(conn) ? MEMORY_FLUSHED : 0);
 }
 
 static int register_range(struct memory_conn *c, struct store *store, uint64_t length, bool write, char *err,
@@ -204,7 +212,7 @@ static int register_range(struct memory_conn *c, struct store *store, uint64_t l
 
 	if (write)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-	if (write && v->flushes)
+	if (write && serves_flush(c))
 		access |= VERBS_ACCESS_FLUSH_GLOBAL;
 	if (write && (platform_of(c, store) & MEMORY_FLUSHED))
 		access |= VERBS_ACCESS_FLUSH_PERSISTENT;

@@ -137,6 +137,18 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return real_query_port(context, port, (struct _compat_ibv_port_attr *)attr);
 }
 
+/* Through the provider: the inline function of the header falls back to a symbol of the library. */
+static bool serves_flush(struct ibv_context *context)
+{
+	/* the kernel's IB_DEVICE_FLUSH_GLOBAL and _PERSISTENT; the headers of older rdma-cores have no names */
+	const uint64_t both = 1ull << 38 | 1ull << 39;
+	struct verbs_context *vctx = verbs_get_ctx_op(context, query_device_ex);
+	struct ibv_device_attr_ex attr = { 0 };
+
+	return vctx && !vctx->query_device_ex(context, NULL, &attr, sizeof(attr)) &&
+	       (attr.device_cap_flags_ex & both) == both;
+}
+
 struct symbol {
 	const char *name;
 	void *to;		/* a function pointer, filled byte-wise: ISO C has no cast for it */
@@ -227,6 +239,7 @@ static void system_fill(void)
 	table.dealloc_pd = dealloc_pd;
 	table.reg_mr = reg_mr;
 	table.query_port = query_port;
+	table.serves_flush = serves_flush;
 	table.bind_addr = bind_addr;
 	table.listen = listen_on;
 	table.get_cm_event = get_cm_event;

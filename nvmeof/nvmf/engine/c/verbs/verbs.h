@@ -56,6 +56,11 @@ struct verbs {
 	bool places_persistently;
 	/* FLUSH and ATOMIC WRITE can be posted, and are carried out for the peer. */
 	bool flushes;
+	/*
+	 * Whether FLUSH and ATOMIC WRITE of the peer are carried out, of both placement types, by the device of a
+	 * context.  NULL if flushes says it for all.
+	 */
+	bool (*serves_flush)(struct ibv_context *context);
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
