@@ -18,11 +18,13 @@ PYTHON = "/usr/bin/python3"
 """The distribution's Python, which has pyverbs."""
 
 
+RESPONDER = ROOT / "tests" / "lab" / "flush_responder.py"
+
+
 def exchange(guest: Guest, cable: Network, dax: str = "") -> None:
     """Let both ends run, with memory of the guest or a device DAX; they check each other."""
-    script = ROOT / "tests" / "lab" / "flush_responder.py"
     responder = guest.start(
-        f"PYTHONUNBUFFERED=1 exec {PYTHON} {shlex.quote(str(script))}"
+        f"PYTHONUNBUFFERED=1 exec {PYTHON} {shlex.quote(str(RESPONDER))}"
         f" {network.GUEST} {SERVICE} {dax}"
     )
     responder.wait_for("listening", 120)
@@ -31,3 +33,8 @@ def exchange(guest: Guest, cable: Network, dax: str = "") -> None:
     persistent = ["persistent"] if dax else []
     Outside(cable).run([str(peer), network.GUEST, str(SERVICE), *persistent], timeout=120)
     assert "verified" in responder.wait(120).check().output
+
+
+def check(guest: Guest, dax: str) -> None:
+    """Check that a device DAX has what an exchange has written, after the guest was booted."""
+    guest.run([PYTHON, str(RESPONDER), "check", dax])

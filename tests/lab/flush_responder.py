@@ -3,7 +3,8 @@
 
 ``flush_responder.py ADDRESS PORT [DAX]``: memory of its own, or of a device DAX, which alone can be
 registered for persistence.  It accepts one connection, waits until the peer (c/roce_flush_peer.c)
-has written its mark, and checks all of what it wrote.
+has written its mark, and checks all of what it wrote.  ``flush_responder.py check DAX`` only checks
+it, later.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ def main(address: str, service: str, dax: str = "") -> None:
     while struct.unpack_from("=Q", region, LENGTH - 8)[0] != MARK:
         assert time.monotonic() < end, f"no mark within {PATIENCE:.0f} s"
         time.sleep(0.001)
+    check(region)
+
+
+def check(region: mmap.mmap) -> None:
     assert region[:DATA] == bytes((i * 7 + i // 256) & 255 for i in range(DATA)), "the data"
     assert struct.unpack_from("=Q", region, TAIL)[0] == VALUE, "the value behind the FLUSH"
     assert region[TAIL + 8 : LENGTH - 8] == bytes(LENGTH - TAIL - 16), "bytes that nobody wrote"
@@ -75,4 +80,7 @@ def main(address: str, service: str, dax: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "check":
+        check(memory(sys.argv[2]))
+    else:
+        main(*sys.argv[1:])

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from lab.guest import Guest
 
+LONG = not os.environ.get("CI") or bool(os.environ.get("NVMF_POWER_KILLS"))
+"""Whether the tests run that boot guests for minutes."""
 SIZE = 256 << 20
 MODULES = "modprobe -a nfit nd_pmem dax_pmem device_dax"
 

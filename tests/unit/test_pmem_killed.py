@@ -21,7 +21,7 @@ from support.powerload import HOST, Device, Way
 from support.roce import own_address
 from wire.served import Served
 
-KILLS = int(os.environ.get("NVMF_PROCESS_KILLS") or 2)
+KILLS = int(os.environ.get("NVMF_PROCESS_KILLS") or 1)
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000078"
 
 
