@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults on purpose: delayed, failed, held, dropped and cut commands; no test depends on a time. */
+/* Faults on purpose: delayed, failed, held, dropped, cut and torn commands; no test depends on a time. */
 #ifndef TESTS_TARGET_CASES_INJECT_H
 #define TESTS_TARGET_CASES_INJECT_H
 
@@ -180,6 +180,91 @@ static void case_inject_cut(void)
 	queue_close(q);
 }
 
+/* Write zeroes, then a torn write of ones.  Returns the number of blocks with ones; 0 if they are not the first. */
+static uint32_t inject_tear(struct queue *q, uint32_t blocks, uint32_t capsule, int wanted)
+{
+	struct nvme_sqe sqe = sqe_io(q, NVME_OPC_WRITE, 64, blocks, 0);
+	uint32_t ones = 0, bytes = blocks * 512;
+
+	memset(q->memory, 0, bytes);
+	CHECK(!run_io(q, 2, NVME_OPC_WRITE, 64, blocks, 0), "write zeroes to the other namespace");
+	memset(q->memory, 1, bytes);
+	if (capsule)
+		sqe.sgl = (struct nvme_sgl){ .plain = { .length = bytes, .type = NVME_SGL_IN_CAPSULE } };
+	sqe.nsid = 2;
+	CHECK(queue_run(q, &sqe, capsule ? q->memory : NULL, capsule ? bytes : 0) == wanted,
+	      "it ends with %#x", (unsigned)wanted);
+	memset(q->memory, 7, bytes);
+	CHECK(!run_io(q, 2, NVME_OPC_READ, 64, blocks, 0), "read it");
+	while (ones < bytes && q->memory[ones] == 1)
+		ones++;
+	for (uint32_t i = ones; i < bytes; i++)
+		if (q->memory[i])
+			return 0;
+	return ones % 512 ? 0 : ones / 512;
+}
+
+static void case_inject_torn(struct queue *q)
+{
+	struct target_inject_options options = inject_options(TARGET_INJECT_TORN);
+	uint32_t first[8], again, differ = 0;
+	unsigned slot;
+
+	options.status = INJECT_STATUS;
+	for (unsigned repeat = 0; repeat < 2; repeat++) {
+		options.after = 0;
+		slot = inject(q, &options);
+		CHECK(!run_io(q, 1, NVME_OPC_WRITE, 0, 1, 0), "a write of one block cannot be torn");
+		CHECK(!run_io(q, 1, NVME_OPC_READ, 0, 8, 0), "a read is not torn");
+		inject_end(q, slot);
+		options.nsid = 2;
+		options.after = 1;	/* the write of zeroes */
+		options.count = 1;
+		for (unsigned i = 0; i < 8; i++) {
+			uint32_t blocks = i & 1 ? 200 : 7;	/* by RDMA READ, in chunks; in the capsule */
+
+			options.seed = 100 + i;
+			slot = inject(q, &options);
+			again = inject_tear(q, blocks, !(i & 1), INJECT_STATUS);
+			inject_end(q, slot);
+			CHECK(again > 0 && again < blocks, "%u of %u blocks are written", again, blocks);
+			if (repeat)
+				CHECK(again == first[i], "the seed decides how many");
+			else
+				first[i] = again;
+			differ |= again ^ first[i & 1];
+		}
+		options.nsid = 0;
+		options.count = 0;
+	}
+	CHECK(differ, "other seeds tear at other places");
+}
+
+/* Without a status, the connection ends as if the target had crashed. */
+static void case_inject_torn_crash(struct queue *other)
+{
+	struct target_inject_options options = inject_options(TARGET_INJECT_TORN);
+	struct queue *q = queue_open(7, 32, 4096);
+	struct nvme_sqe sqe;
+	uint32_t ones = 0;
+	unsigned slot;
+
+	memset(other->memory, 0, 512 * 64);
+	CHECK(!run_io(other, 1, NVME_OPC_WRITE, 512, 64, 0), "write zeroes");
+	slot = inject(q, &options);
+	memset(q->memory, 1, 512 * 64);
+	sqe = sqe_io(q, NVME_OPC_WRITE, 512, 64, 0);
+	queue_send(q, &sqe, NULL, 0);
+	CHECK(LAB_UNTIL(q->closed) && strstr(q->reason, "torn"), "it ends: %s", q->reason);
+	target_inject_end(lab.target, slot);
+	queue_close(q);
+	CHECK(!run_io(other, 1, NVME_OPC_READ, 512, 64, 0), "read it");
+	while (ones < 512 * 64 && other->memory[ones] == 1)
+		ones++;
+	CHECK(ones && ones < 512 * 64 && !(ones % 512) && !other->memory[ones],
+	      "its first blocks are written: %u bytes", ones);
+}
+
 /* A slot is free again some time after the end of its injection. */
 static int inject_when_free(struct queue *q, const struct target_inject_options *options)
 {
@@ -220,6 +305,8 @@ static void test_inject(void)
 	case_inject_hang(q);
 	case_inject_drop();
 	case_inject_cut();
+	case_inject_torn(q);
+	case_inject_torn_crash(other);
 	case_inject_slots(q);
 	lab_stop();
 	for (unsigned i = 0; i < 2; i++)

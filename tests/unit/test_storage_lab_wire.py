@@ -20,12 +20,12 @@ from nvmf.initiator.sync import connect
 from nvmf.initiator.sync.controller import Controller
 from nvmf.lab import describe
 from nvmf.lab.errors import LabError
-from nvmf.lab.frames import FpduStream
-from nvmf.lab.model import TargetSystem
-from nvmf.lab.relay import Relay
+from nvmf.lab.model import TargetSystem, WireFault
 from nvmf.lab.serving import NQN, Target, configuration
-from nvmf.lab.wirefault import ActiveFault, Fate, WireFault, fate_of
-from nvmf.lab.wireudp import free_address
+from nvmf.relay.fault import ActiveFault, Fate, fate_of
+from nvmf.relay.frames import FpduStream
+from nvmf.relay.relays import Relays
+from nvmf.relay.udp import free_address
 from storagelab import READS, lab
 
 SIZE = 64 << 10
@@ -139,7 +139,7 @@ def test_fpdus_are_told_apart_however_they_arrive() -> None:
 
 
 @contextmanager
-def relayed(folder: Path, device: str) -> Iterator[tuple[Relay, TransportId]]:
+def relayed(folder: Path, device: str) -> Iterator[tuple[Relays, TransportId]]:
     """A target in memory behind a relay, and the relay's address."""
     system = TargetSystem.model_validate(
         {"name": "a", "kind": "target", "size": "16MiB", "device": device}
@@ -148,10 +148,10 @@ def relayed(folder: Path, device: str) -> Iterator[tuple[Relay, TransportId]]:
     config.write_text(configuration(system, None))
     target = Target("a", config, folder / "log")
     try:
-        relay = Relay(device, (target.traddr, target.trsvcid))
+        relay = Relays()
         try:
-            where = relay.open()
-            yield relay, TransportId(*where, NQN, {"device": device})
+            host, port = relay.open(device, (target.traddr, int(target.trsvcid)))
+            yield relay, TransportId(host, str(port), NQN, {"device": device})
         finally:
             relay.close()
     finally:
@@ -194,13 +194,10 @@ def test_roce_targets_have_addresses_of_their_own(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with (
-        relayed(tmp_path / "one", "roce") as (first, _),
-        relayed(tmp_path / "two", "roce") as (
-            second,
-            where,
-        ),
+        relayed(tmp_path / "one", "roce") as (_, first),
+        relayed(tmp_path / "two", "roce") as (_, where),
     ):
-        assert first.target[0] != second.target[0]
+        assert first.traddr != where.traddr
         with connected(where) as controller:
             exchange(controller, 1)
 

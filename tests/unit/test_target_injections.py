@@ -54,6 +54,12 @@ async def call(server: Server, name: str, **params: Any) -> Any:
         ({"kind": "drop", "seconds": 1e99}, "less than or equal"),
         ({"kind": "drop", "commands": ["reads"]}, "Input should be"),
         ({"kind": "drop", "evil": 1}, "Extra inputs"),
+        ({"kind": "full", "status": "Write Fault"}, "has no status"),
+        ({"kind": "full", "commands": ["write", "read"]}, "full has no read"),
+        ({"kind": "torn", "commands": ["write-zeroes"]}, "torn has no write-zeroes"),
+        ({"kind": "torn", "crash": True, "dnr": True}, "after a crash there is no status"),
+        ({"kind": "torn", "queue": 0}, "torn concerns I/O queues"),
+        ({"kind": "error", "crash": True}, "error has no crash"),
     ],
 )
 def test_impossible_fault(values: dict[str, object], complaint: str) -> None:
@@ -200,6 +206,51 @@ async def test_a_host_sees_the_status_and_then_no_more() -> None:
             await disk.write(0, bytes(512))
             found = await call(server, "target_get_faults")
             assert (found[0]["hits"], found[0]["fault"]["status"]) == (2, "Write Fault")
+    finally:
+        await server.stop()
+
+
+async def test_a_full_store() -> None:
+    server = await real()
+    try:
+        async with connect(url(server.ports[0].address[1]), **OPTIONS) as host:
+            disk = host.namespace(1)
+            await disk.write(0, b"\x01" * 4096)
+            made = await call(server, "target_add_fault", fault={"kind": "full", "dnr": True})
+            assert made["summary"] == "writes fail with Capacity Exceeded"
+            with pytest.raises(NvmeError, match="Capacity Exceeded"):
+                await disk.write(0, b"\x02" * 4096)
+            assert await disk.read(0, 8) == b"\x01" * 4096
+            await call(server, "target_remove_fault", id=made["id"])
+            await disk.write(0, b"\x02" * 4096)
+    finally:
+        await server.stop()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+async def test_a_torn_write(crash: bool) -> None:
+    """The first blocks are written; the client repeats the write if the connection ended."""
+    server = await real()
+    try:
+        async with connect(url(server.ports[0].address[1]), **OPTIONS, reconnect_delay=0.2) as host:
+            disk = host.namespace(1)
+            await disk.write(0, b"\x01" * 32768)
+            fault = {"kind": "torn", "seed": 5, "count": 1}
+            fault |= {"crash": True} if crash else {"dnr": True}
+            await call(server, "target_add_fault", fault=fault)
+            if crash:
+                await disk.write(0, b"\x02" * 32768)
+                assert await disk.read(0, 64) == b"\x02" * 32768
+                assert host.reconnects == 1
+            else:
+                with pytest.raises(NvmeError, match="Write Fault"):
+                    await disk.write(0, b"\x02" * 32768)
+                found = await disk.read(0, 64)
+                new = found.count(2)
+                assert 0 < new < 32768
+                assert new % 512 == 0
+                assert found == b"\x02" * new + b"\x01" * (32768 - new)
+            assert server.injections.hits() == {"torn": 1}
     finally:
         await server.stop()
 

@@ -11,7 +11,7 @@ from nvmf.config.base import FaultError, Model
 from nvmf.config.units import Nqn, Size
 from nvmf.spec.status import NvmStatus, Status, status_called
 
-FaultKind: TypeAlias = Literal["delay", "error", "hang", "drop", "cut", "lost"]
+FaultKind: TypeAlias = Literal["delay", "error", "full", "torn", "hang", "drop", "cut", "lost"]
 FaultCommand: TypeAlias = Literal[
     "read", "write", "flush", "compare", "verify", "write-zeroes", "dsm"
 ]
@@ -19,15 +19,28 @@ Distribution: TypeAlias = Literal["fixed", "uniform", "normal", "exponential"]
 
 MAX_DELAY_US = 3_600_000_000
 _SPREADS = ("uniform", "normal")
+_DELAYED = ("delay", "error", "full", "torn")
+_ENDING: dict[FaultKind, Status] = {
+    "error": Status.INTERNAL_ERROR,
+    "full": Status.CAPACITY_EXCEEDED,
+    "torn": Status.WRITE_FAULT,
+}
+"""Kinds whose commands end with a status, and the default."""
+_WRITES: dict[FaultKind, tuple[FaultCommand, ...]] = {
+    "full": ("write", "write-zeroes"),
+    "torn": ("write",),
+}
 
 
 class FaultConfig(Model):
     """A fault on purpose; omitted conditions do not restrict it."""
 
     kind: FaultKind
-    """delay: commands start later.  error: they end with a status.  hang: they start when the fault
-    ends.  drop: they never start and get no response.  cut: they end their connection.  lost:
-    connections end, and new ones are refused, as if the path were lost."""
+    """delay: commands start later.  error: they end with a status.  full: writes end with Capacity
+    Exceeded, as if the store had no space left.  torn: of writes of several blocks only the first
+    ones are written, then they end with a status.  hang: they start when the fault ends.  drop:
+    they never start and get no response.  cut: they end their connection.  lost: connections end,
+    and new ones are refused, as if the path were lost."""
     subsystem: Nqn | None = None
     """NQN of the subsystem."""
     nsid: StrictInt | None = Field(None, ge=1, le=0xFFFFFFFE)
@@ -59,11 +72,15 @@ class FaultConfig(Model):
     seed: StrictInt = Field(0, ge=0, lt=1 << 63)
     """With the number of a matching command, determines whether and how it is affected."""
     status: str | None = None
-    """error: the NVMe status, by the specification's name or number; default: Internal Error."""
+    """error and torn: the NVMe status, by the specification's name or number; default: Internal
+    Error, for torn Write Fault."""
     dnr: StrictBool = False
-    """error: set Do Not Retry."""
+    """error, full and torn: set Do Not Retry."""
+    crash: StrictBool = False
+    """torn: the connection ends instead of a response, as if the target had lost its power."""
     delay_us: StrictInt = Field(0, ge=0, le=MAX_DELAY_US)
-    """delay and error: microseconds; the mean, if a distribution other than fixed is set."""
+    """delay, error, full and torn: microseconds; the mean, if a distribution other than fixed is
+    set."""
     distribution: Distribution = "fixed"
     """Distribution of the delay."""
     spread_us: StrictInt = Field(0, ge=0, le=MAX_DELAY_US)
@@ -78,10 +95,13 @@ class FaultConfig(Model):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.kind not in ("delay", "error") and (self.delay_us or self.spread_us):
+        if self.kind not in _DELAYED and (self.delay_us or self.spread_us):
             raise FaultError(f"a fault of the kind {self.kind} has no delay", "delay_us")
-        if self.kind != "error" and (self.status is not None or self.dnr):
+        if self.kind not in ("error", "torn") and self.status is not None:
             raise FaultError(f"a fault of the kind {self.kind} has no status", "status")
+        if self.kind not in _ENDING and self.dnr:
+            raise FaultError(f"a fault of the kind {self.kind} has no status", "dnr")
+        self._writes()
         if self.kind != "delay" and self.bandwidth is not None:
             raise FaultError(f"a fault of the kind {self.kind} has no bandwidth", "bandwidth")
         if self.kind == "delay" and not self.delay_us and self.bandwidth is None:
@@ -96,6 +116,24 @@ class FaultConfig(Model):
             self._lost()
         return self
 
+    def _writes(self) -> None:
+        """Check what concerns full and torn, whose commands are writes."""
+        if self.kind != "torn" and self.crash:
+            raise FaultError(f"a fault of the kind {self.kind} has no crash", "crash")
+        if self.crash and (self.status is not None or self.dnr):
+            raise FaultError("after a crash there is no status", "crash")
+        if self.kind in _WRITES and self.commands is not None:
+            wrong = sorted(set(self.commands) - set(_WRITES[self.kind]))
+            if wrong:
+                raise FaultError(f"a fault of the kind {self.kind} has no {wrong[0]}", "commands")
+        if self.kind in _WRITES and (self.admin or self.queue == 0):
+            raise FaultError(f"a fault of the kind {self.kind} concerns I/O queues", "queue")
+
+    @property
+    def affected(self) -> tuple[FaultCommand, ...] | None:
+        """The commands of I/O queues; None for all."""
+        return self.commands or _WRITES.get(self.kind)
+
     def _lost(self) -> None:
         fixed = {"kind", "subsystem", "host", "traddr", "trsvcid", "seconds"}
         for key in sorted((self.model_fields_set & set(FaultConfig.model_fields)) - fixed):
@@ -105,18 +143,23 @@ class FaultConfig(Model):
     @property
     def code(self) -> int:
         """The status that affected commands end with; 0: they run."""
-        if self.kind != "error":
+        if self.kind not in _ENDING or self.crash:
             return 0
         found: NvmStatus | Status = (
-            Status.INTERNAL_ERROR if self.status is None else status_called(self.status)
+            _ENDING[self.kind] if self.status is None else status_called(self.status)
         )
         return found.value
 
     def summary(self) -> str:
         """Return the fault as text for people."""
+        default = _ENDING.get(self.kind, Status.INTERNAL_ERROR)
+        status = self.status or default.title
+        after = "a crash follows" if self.crash else f"then {status}"
         what = {
             "delay": "commands are delayed",
-            "error": f"commands fail with {self.status or Status.INTERNAL_ERROR.title}",
+            "error": f"commands fail with {status}",
+            "full": f"writes fail with {status}",
+            "torn": f"only the first blocks of writes are written, {after}",
             "hang": "commands hang",
             "drop": "commands get no response",
             "cut": "commands end their connection",

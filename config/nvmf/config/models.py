@@ -116,6 +116,9 @@ class PortConfig(Model):
     iwarp."""
     hotplug: StrictBool = False
     """The port appears and disappears with its device; if false, a missing device is an error."""
+    wire_faults: StrictBool = False
+    """For tests: a relay in this process is between the hosts and the port, which is much slower,
+    so that faults on the wire are possible (target fault add wire-drop)."""
     ana_groups: tuple[AnaGroupConfig, ...] = Field((), alias="ana_group")
     """Groups that are not listed are optimized."""
 
@@ -127,6 +130,12 @@ class PortConfig(Model):
                 "to define what to wait for",
                 "hotplug",
             )
+        if self.wire_faults and self.device not in ("iwarp", "roce"):
+            raise FaultError('wire_faults requires device = "iwarp" or "roce"', "wire_faults")
+        if self.wire_faults and self.device == "roce":
+            address = ipaddress.ip_address(self.traddr)
+            if address.version == 6 or address.is_unspecified:
+                raise FaultError("with roce, wire_faults requires an IPv4 traddr", "wire_faults")
         return self
 
     @field_validator("ana_groups")

@@ -41,7 +41,7 @@ class Target:
     ]: ...
     def inject(
         self,
-        kind: Literal["delay", "hang", "drop", "cut"],
+        kind: Literal["delay", "hang", "drop", "cut", "torn"],
         *,
         opcodes: Iterable[int],
         number: int = 0,
@@ -58,7 +58,9 @@ class Target:
         """Prepare a fault on purpose, and return its slot, 0 to 31; see Qpair.inject().
 
         delay: a command is delayed, then runs, or ends with status if that is not 0. hang: it runs
-        when the fault has ended. drop: it never runs or ends. cut: its connection ends.
+        when the fault has ended. drop: it never runs or ends. cut: its connection ends. torn: of a
+        Write of several blocks only the first ones are written; then it ends with status, or, if
+        that is 0, its connection ends without a response.
 
         nsid: 0 means any. blocks: (first, number), None means all commands. rate: probability, up
         to 1. after: number of commands that pass first. count: number of hits (0: no limit); an

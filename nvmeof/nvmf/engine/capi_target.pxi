@@ -227,6 +227,7 @@ cdef extern from "target/inject.h" nogil:
         TARGET_INJECT_HANG
         TARGET_INJECT_DROP
         TARGET_INJECT_CUT
+        TARGET_INJECT_TORN
     enum:
         TARGET_INJECTIONS
         TARGET_INJECT_DELAYS

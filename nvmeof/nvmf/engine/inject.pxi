@@ -4,7 +4,7 @@
 
 cdef dict INJECT_KINDS = {
     "delay": TARGET_INJECT_DELAY, "hang": TARGET_INJECT_HANG, "drop": TARGET_INJECT_DROP,
-    "cut": TARGET_INJECT_CUT,
+    "cut": TARGET_INJECT_CUT, "torn": TARGET_INJECT_TORN,
 }
 
 

@@ -19,8 +19,8 @@ from pydantic import (
 from nvmf.config.base import FaultError, Model, listed, unique
 from nvmf.config.faults import FaultConfig
 from nvmf.config.units import FilePath, Size
+from nvmf.config.wirefaults import WHOLE, WireKind, WireRule
 from nvmf.initiator import TransportId
-from nvmf.lab.wirefault import WireFault
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 """A name that is also a file name."""
@@ -37,6 +37,7 @@ OURS = frozenset(
         *("filename", "directory", "filename_format", "opendir", "ioengine", "name"),
         *("output", "output_format", "group_reporting", "disk_util"),
         *("write_iops_log", "write_lat_log", "write_bw_log", "log_avg_msec", "per_job_logs"),
+        *("write_hist_log", "log_hist_msec", "log_hist_coarseness"),
         *("lat_percentiles", "clat_percentiles"),
     )
 )
@@ -95,6 +96,30 @@ class SystemFault(FaultConfig):
     def _lasts(self) -> Self:
         if self.begin is None and self.seconds is not None:
             raise FaultError("seconds needs begin: otherwise it lasts for the whole run", "seconds")
+        return self
+
+
+class WireFault(WireRule):
+    """[[system.wire]]: a fault between the host and the target, which a relay makes."""
+
+    kind: WireKind
+    """delay: frames arrive later.  drop, duplicate, reorder, corrupt: of single frames.  cut: the
+    connection is reset.  half-open: the target's end of a connection is closed, and the host is
+    not told.  stall: frames wait until the fault ends."""
+    begin: Seconds | None = None
+    """Seconds after the first I/O of each measurement; default: active during the whole run."""
+
+    @property
+    def effect(self) -> str:
+        """The kind."""
+        return self.kind
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.begin is None and self.seconds is not None:
+            raise FaultError("seconds needs begin: otherwise it lasts for the whole run", "seconds")
+        if self.begin is None and self.kind in ("cut", *WHOLE):
+            raise FaultError(f"{self.kind} needs begin: no connection would be made", "begin")
         return self
 
 

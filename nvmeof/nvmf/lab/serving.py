@@ -16,7 +16,8 @@ from nvmf.initiator.base.identity import host_identity
 from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import TargetSystem
-from nvmf.lab.wireudp import free_address
+from nvmf.relay.errors import RelayError
+from nvmf.relay.udp import free_address
 
 NQN = "nqn.2026-11.io.nvmeof-rdma:lab"
 """Subsystem of a served target."""
@@ -47,9 +48,15 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
     """Return the TOML configuration of a target that serves one namespace on a free port.
 
     RoCEv2 has one port, and an address belongs to one process: without traddr, it is a free one.
+
+    Raises:
+        LabError: There is none.
     """
     own = system.device == "roce" and "traddr" not in system.model_fields_set
-    traddr = free_address() if own else system.traddr
+    try:
+        traddr = free_address() if own else system.traddr
+    except RelayError as error:
+        raise LabError(f"system {system.name}: {error}") from None
     store = system.store or "ram"
     lines = ["[target]", f"reactors = {system.reactors}"]
     if cpus:

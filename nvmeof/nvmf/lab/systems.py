@@ -17,10 +17,11 @@ from nvmf.lab import guard
 from nvmf.lab.errors import LabError
 from nvmf.lab.fio import Fio
 from nvmf.lab.model import FileSystem, MethodConfig, NullSystem, RemoteSystem, System, TargetSystem
-from nvmf.lab.relay import Relay
 from nvmf.lab.serving import NQN, Target, configuration, processors, run_command
 from nvmf.lab.store import Results
 from nvmf.lab.timeline import Timeline, begin_faults
+from nvmf.relay.errors import RelayError
+from nvmf.relay.relays import Relays
 
 _MARK = "user.nvmeof-lab"
 """Attribute of a file that a run has made: its results directory."""
@@ -50,7 +51,7 @@ class Running:
         self._log = results.folder / f"system-{system.name}.log"
         self._stack = ExitStack()
         self._target: Target | None = None
-        self._relay: Relay | None = None
+        self._relay: Relays | None = None
         self._where: list[str] = []
         self._may_write: bool | None = None
 
@@ -120,9 +121,12 @@ class Running:
 
     def _relayed(self, system: TargetSystem, where: tuple[str, str]) -> tuple[str, str]:
         """Start a relay before the target; return its address."""
-        self._relay = Relay(system.device, where)
+        self._relay = Relays()
         self._stack.callback(self._relay.close)
-        made = self._relay.open()
+        try:
+            made = self._relay.open(system.device, (where[0], int(where[1])))
+        except (RelayError, OSError) as error:
+            raise LabError(f"system {system.name}: there is no relay: {error}") from None
         permanent = [fault for fault in system.wire if fault.begin is None]
         said = [f"Fault on purpose, system {system.name}: {one.summary()}." for one in permanent]
         self._results.add_doubts(
@@ -133,7 +137,7 @@ class Running:
         )
         for fault in permanent:
             self._relay.begin(fault)
-        return made
+        return made[0], str(made[1])
 
     def _permanent(self, system: TargetSystem) -> None:
         assert self._target is not None

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from nvmf.json import JSON
 from nvmf.lab.errors import LabError
-from nvmf.lab.model import SystemFault
-from nvmf.lab.relay import Relay
-from nvmf.lab.wirefault import ActiveFault, WireFault
+from nvmf.lab.model import SystemFault, WireFault
+from nvmf.relay.fault import ActiveFault
+from nvmf.relay.relays import Relays
 from nvmf.rpc.errors import ClientError
 from nvmf.rpc.sync import connect
 
@@ -82,7 +82,7 @@ class Timeline:
         self,
         socket: Path | None,
         faults: Sequence[SystemFault | WireFault],
-        relay: Relay | None = None,
+        relay: Relays | None = None,
     ) -> None:
         self.events: list[Event] = []
         """Return the events, after the end."""

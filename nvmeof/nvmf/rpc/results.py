@@ -198,7 +198,7 @@ class Fault(TypedDict):
     seconds: float
     """How long it has been active, or was."""
     matched: int
-    """Commands that met its conditions; connections, if the path is lost."""
+    """Commands that met its conditions; connections, if the path is lost; frames, of the wire."""
     hits: int
     """The commands or connections that it affected."""
     ended: str | None

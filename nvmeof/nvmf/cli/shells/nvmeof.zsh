@@ -1466,18 +1466,20 @@ _shtab_nvmeof_target_fault_add_options=(
   "--commands[of read, write, flush, compare, verify, write-zeroes and dsm, with commas]:LIST:"
   "--first-block[first block of a range]:LBA:"
   "--blocks[blocks of the range (default\: 1)]:N:"
+  "--direction[wire\: direction of the frames (default\: both)]:direction:(both to-target to-host)"
   "--rate[probability, up to 1 (default\: 1)]:P:"
   "--after[matching commands that pass first]:N:"
   "--delay[the delay, or its mean, such as 500us, 2ms or 1s]:TIME:"
   "--distribution[distribution of the delay (default\: fixed)]:distribution:(fixed uniform normal exponential)"
   "--spread[uniform\: half the width\; normal\: the standard deviation]:TIME:"
   "--bandwidth[delay\: bytes per second of all matching commands, such as 100MiB]:SIZE:"
-  "--status[error\: an NVMe status (default\: Internal Error)]:STATUS:"
-  "--dnr[error\: set Do Not Retry]"
+  "--status[error and torn\: an NVMe status (default\: Internal Error\; torn\: Write Fault)]:STATUS:"
+  "--dnr[error, full and torn\: set Do Not Retry]"
+  "--crash[torn\: end the connection instead of sending a response]"
   "--count[end after N affected commands]:N:"
   "--seconds[end after S seconds]:S:"
   "--seed[seed (default\: 0)]:N:"
-  ":see above:(delay error hang drop cut lost)"
+  ":see above:(delay error full torn hang drop cut lost wire-delay wire-drop wire-duplicate wire-reorder wire-corrupt wire-cut wire-half-open wire-stall)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1797,6 +1799,7 @@ _shtab_nvmeof_target_port_add_options=(
   {-s,--trsvcid}"[port (default\: 4420)]:PORT:"
   "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one has the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
   "--hotplug[follow the device\: listen only while it exists\; requires a --device other than auto]"
+  "--wire-faults[for tests\: with a relay, so that faults on the wire are possible (target fault add wire-drop)\; much slower, requires --device iwarp or roce]"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -19,16 +19,28 @@ if TYPE_CHECKING:
 _KINDS = {
     "delay": "commands start later",
     "error": "commands end with an NVMe status",
+    "full": "writes end with Capacity Exceeded, as if the store had no space left",
+    "torn": "only the first blocks of a write are written",
     "hang": "commands start when the fault ends",
     "drop": "commands never start and get no response",
     "cut": "commands end their connection",
     "lost": "connections end, and new ones are refused",
+    "wire-delay": "frames on the wire arrive later",
+    "wire-drop": "frames are lost",
+    "wire-duplicate": "frames arrive twice",
+    "wire-reorder": "a frame and the next one are swapped",
+    "wire-corrupt": "a bit of a frame is inverted",
+    "wire-cut": "connections are reset (iwarp)",
+    "wire-half-open": "connections end at the target, and hosts are not told",
+    "wire-stall": "frames wait until the fault ends",
 }
 _UNITS = {"us": 1, "ms": 1000, "s": 1_000_000}
 _ADD = (
     "nvmeof target fault add delay --delay 5ms --nsid 1",
     "nvmeof target fault add error --status 'Write Fault' --commands write --rate 0.001",
+    "nvmeof target fault add torn --nsid 1 --after 100 --count 1 --crash",
     "nvmeof target fault add lost --trsvcid 4421 --seconds 30",
+    "nvmeof target fault add wire-stall --direction to-host --queue 1 --seconds 2",
 )
 _KEYS = [
     "subsystem",
@@ -50,6 +62,7 @@ _KEYS = [
     "distribution",
     "delay_us",
     "spread_us",
+    "direction",
 ]
 
 
@@ -89,7 +102,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def _add_add(group: Subparsers) -> None:
-    kinds = "\n".join(f"  {kind:<6} {what}" for kind, what in _KINDS.items())
+    kinds = "\n".join(f"  {kind:<14} {what}" for kind, what in _KINDS.items())
     parser = add_rpc_command(
         group,
         "add",
@@ -97,8 +110,11 @@ def _add_add(group: Subparsers) -> None:
         "start a fault",
         f"KIND is one of:\n\n{kinds}\n\n"
         "It concerns the commands that meet all conditions; without conditions, all commands of\n"
-        "I/O queues. The same seed and the same order of commands give the same faults. A fault\n"
-        "ends after its --count or --seconds, when it is removed, or with the target.",
+        "I/O queues. Kinds with wire- concern the frames of connections to ports that were\n"
+        "opened with --wire-faults; their conditions are --host, --subsystem, --queue, --nsid,\n"
+        "--traddr, --trsvcid, --direction and --rate. The same seed and the same order of\n"
+        "commands give the same faults. A fault ends after its --count or --seconds, when it is\n"
+        "removed, or with the target.",
         examples=_ADD,
     )
     parser.add_argument("kind", metavar="KIND", choices=list(_KINDS), help="see above")
@@ -128,6 +144,11 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
     )
     where.add_argument(
         "--blocks", metavar="N", type=number_argument, help="blocks of the range (default: 1)"
+    )
+    where.add_argument(
+        "--direction",
+        choices=("both", "to-target", "to-host"),
+        help="wire: direction of the frames (default: both)",
     )
     where.add_argument("--rate", metavar="P", type=float, help="probability, up to 1 (default: 1)")
     where.add_argument(
@@ -163,9 +184,16 @@ def _add_effects(parser: argparse.ArgumentParser) -> None:
         help="delay: bytes per second of all matching commands, such as 100MiB",
     )
     what.add_argument(
-        "--status", metavar="STATUS", help="error: an NVMe status (default: Internal Error)"
+        "--status",
+        metavar="STATUS",
+        help="error and torn: an NVMe status (default: Internal Error; torn: Write Fault)",
     )
-    what.add_argument("--dnr", action="store_true", help="error: set Do Not Retry")
+    what.add_argument("--dnr", action="store_true", help="error, full and torn: set Do Not Retry")
+    what.add_argument(
+        "--crash",
+        action="store_true",
+        help="torn: end the connection instead of sending a response",
+    )
     what.add_argument(
         "--count", metavar="N", type=number_argument, help="end after N affected commands"
     )
@@ -179,7 +207,7 @@ def add(args: argparse.Namespace) -> int:
     for key in _KEYS:
         if getattr(args, key) is not None:
             wanted[key] = getattr(args, key)
-    for key in ("admin", "dnr"):
+    for key in ("admin", "dnr", "crash"):
         if getattr(args, key):
             wanted[key] = True
     with target(args) as rpc:

@@ -34,6 +34,12 @@ def add_commands(subparsers: Subparsers) -> None:
         action="store_true",
         help="follow the device: listen only while it exists; requires a --device other than auto",
     )
+    parser.add_argument(
+        "--wire-faults",
+        action="store_true",
+        help="for tests: with a relay, so that faults on the wire are possible (target fault add "
+        "wire-drop); much slower, requires --device iwarp or roce",
+    )
     parser = add_rpc_command(
         group,
         "remove",
@@ -66,6 +72,7 @@ def add(args: argparse.Namespace) -> int:
         "trsvcid": args.trsvcid,
         "device": args.device,
         "hotplug": args.hotplug or None,
+        "wire_faults": args.wire_faults or None,
     }
     known = {key: value for key, value in values.items() if value is not None}
     with target(args) as rpc:

@@ -51,6 +51,8 @@ class Connections:
         """Whether new connections are refused."""
         self.refuses: Callable[[Address], bool] = lambda _: False
         """Whether connections to an address are refused, by a fault on purpose."""
+        self.outside: Callable[[Address, Address], tuple[Address, Address]] = lambda *both: both
+        """The addresses of a connection, peer and local, as its host knows them: see Ports."""
         self._engine = engine
         self._target = target
         self._core = core
@@ -203,7 +205,7 @@ class Connections:
         event.reject(error.encode())
 
     def _say_refused(self, event: ConnectRequest, error: CmRejectError) -> None:
-        peer = where(event.peer)
+        peer = where(self.outside(event.peer, event.local)[0])
         known: dict[str, object] = {"peer": peer}
         with contextlib.suppress(StatusError):
             known["qid"] = CmRequest.decode(event.private_data).qid
@@ -213,7 +215,8 @@ class Connections:
     def _accept(self, event: ConnectRequest) -> Connection:
         if self.stopping:
             raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
-        if self.refuses(event.local):
+        peer, local = self.outside(event.peer, event.local)
+        if self.refuses(local):
             raise CmRejectError(CmStatus.NO_RESOURCES, _LOST_PATH)
         limits = self._core.cm_limits(self._limit - len(self._connections))
         wanted = decide(event.private_data, event.initiator_depth, limits)
@@ -229,6 +232,6 @@ class Connections:
             max_transfer=mdts,
             initiator_depth=wanted.initiator_depth,
         )
-        queue = Queue(qpair, wanted.qid, wanted.recv_depth, event.peer, event.local)
+        queue = Queue(qpair, wanted.qid, wanted.recv_depth, peer, local)
         connection = qpair.cookie = Connection(queue, qpair, reactor)
         return connection

@@ -4,20 +4,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from nvmf.config.faults import MAX_DELAY_US, FaultCommand, FaultConfig
+from nvmf.config.wirefaults import PREFIX, PortWireFault
 from nvmf.spec.opcodes import IoOpcode
 from nvmf.target.command.engine import Address
 from nvmf.target.io.connection import Connection
 from nvmf.target.io.engine import Target
+from nvmf.target.io.ports import Ports
 from nvmf.target.io.stores import ServerError
 from nvmf.target.model.queue import Queue
+
+if TYPE_CHECKING:
+    from nvmf.relay.fault import ActiveFault
+    from nvmf.relay.owner import Owner
 
 log = logging.getLogger("nvmf.target")
 
@@ -59,11 +67,14 @@ class Injection:
     """A fault on purpose, while it is active and afterwards."""
 
     number: int
-    config: FaultConfig
+    config: FaultConfig | PortWireFault
     began: float
     """Time of the loop."""
     slot: int | None = None
-    """Slot of the engine; None: a lost path, which Python executes, or a fault that has ended."""
+    """Slot of the engine; None: a lost path, which Python executes, a fault on the wire, or a fault
+    that has ended."""
+    wire: ActiveFault | None = None
+    """The fault of the relays; None: a different fault."""
     timer: asyncio.TimerHandle | None = None
     matched: int = 0
     """Matching commands, as of its end; of a lost path: connections ended or refused."""
@@ -77,7 +88,9 @@ class Injection:
     def takes(self, queue: Queue) -> bool:
         """Whether it concerns commands of a queue after its Connect."""
         config, controller = self.config, queue.controller
-        if controller is None or not self.takes_address(queue.local):
+        if isinstance(config, PortWireFault) or controller is None:
+            return False
+        if not self.takes_address(queue.local):
             return False
         if config.queue is not None:
             wanted = queue.qid == config.queue or (config.admin and not queue.qid)
@@ -103,6 +116,8 @@ class Injections:
     """The faults of a target.  They end with it: none is saved."""
 
     def __init__(self, target: Target, connections: Callable[[], Iterable[Connection]]) -> None:
+        self.ports: Ports | None = None
+        """The ports, some of which may have relays."""
         self._target = target
         self._connections = connections
         self._active: dict[int, Injection] = {}
@@ -128,12 +143,14 @@ class Injections:
             found[one.config.kind] = found.get(one.config.kind, 0) + one.hits
         return found
 
-    def begin(self, config: FaultConfig) -> Injection:
-        """Start a fault; raise ServerError if there are too many."""
+    def begin(self, config: FaultConfig | PortWireFault) -> Injection:
+        """Start a fault; raise ServerError if there are too many, or it cannot be there."""
         loop = asyncio.get_running_loop()
         one = Injection(self._number + 1, config, loop.time())
-        if config.kind != "lost":
-            one.slot = self._inject(one)
+        if isinstance(config, PortWireFault):
+            one.wire = self._relay(one, config)
+        elif config.kind != "lost":
+            one.slot = self._inject(one, config)
         elif sum(other.lost for other in self._active.values()) == MAX_LOST:
             raise ServerError(f"there can be {MAX_LOST} lost paths at a time: remove one")
         self._number = one.number
@@ -144,12 +161,36 @@ class Injections:
         self._apply_all()
         return one
 
-    def _inject(self, one: Injection) -> int:
-        config = one.config
-        opcodes = set(range(256)) if config.commands is None else set(_codes(config.commands))
+    def _relay(self, one: Injection, config: PortWireFault) -> ActiveFault:
+        relays = self.ports.relays if self.ports is not None else None
+        opened = self.ports.open_ports if self.ports is not None else []
+        behind = [
+            port for port in opened if port.relayed and one.takes_address(port.listening.address)
+        ]
+        if relays is None or not behind:
+            raise ServerError(
+                f"a fault of the kind {config.kind} needs a port with wire_faults = true (target "
+                "port add --wire-faults)"
+            )
+        if config.effect == "cut" and any(port.config.device == "roce" for port in behind):
+            raise ServerError(f"RoCEv2 has no reset: use {PREFIX}half-open")
+        loop = asyncio.get_running_loop()
+
+        def takes(owner: Owner) -> bool:
+            return owner.port is not None and one.takes_address(owner.port)
+
+        def spent() -> None:
+            with contextlib.suppress(RuntimeError):  # the target has ended
+                loop.call_soon_threadsafe(self.spent, one.number)
+
+        return relays.begin(config, takes, spent)
+
+    def _inject(self, one: Injection, config: FaultConfig) -> int:
+        affected = config.affected
+        opcodes = set(range(256)) if affected is None else set(_codes(affected))
         try:
             return self._target.inject(
-                "delay" if config.kind == "error" else config.kind,
+                "delay" if config.kind in ("error", "full") else config.kind,
                 opcodes=sorted(opcodes),
                 number=one.number,
                 status=config.code | (0x4000 if config.dnr else 0),
@@ -196,12 +237,16 @@ class Injections:
         if slot is not None:
             self._apply_all()
             self._target.end_injection(slot)
+        if one.wire is not None and self.ports is not None and self.ports.relays is not None:
+            self.ports.relays.end(one.wire)
         log.warning(
             "fault %d ends: %s; it affected %d of %d", one.number, why, one.hits, one.matched
         )
 
     def _count(self, one: Injection) -> None:
-        if one.slot is not None:
+        if one.wire is not None:
+            one.matched, one.hits = one.wire.matched, one.wire.hits
+        elif one.slot is not None and isinstance(one.config, FaultConfig):
             one.matched, hits = self._target.injected(one.slot)
             one.hits = min(hits, one.config.count or hits)
 

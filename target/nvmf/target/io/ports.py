@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nvmf.config.base import endpoint
 from nvmf.config.models import PortConfig
@@ -17,6 +18,9 @@ from nvmf.target.commands.core import Core
 from nvmf.target.commands.discovery import Port, plain_address
 from nvmf.target.io.engine import Engine, EventChannel, Kind, Listener, Target
 from nvmf.target.io.stores import ServerError
+
+if TYPE_CHECKING:
+    from nvmf.relay.relays import Relays
 
 log = logging.getLogger("nvmf.target")
 
@@ -48,6 +52,8 @@ class OpenPort:
     listener: Listener
     port: Port
     """The port's entry in the discovery log."""
+    relayed: bool = False
+    """Whether a relay is between the hosts and the listener."""
 
     def takes(self, local: Address) -> bool:
         """Return whether a connection to this local address belongs to this port."""
@@ -79,20 +85,45 @@ class Ports:
         self._channels: dict[str, EventChannel] = {}
         self._taken: set[int] = set()
         """Port identifiers in use."""
+        self.relays: Relays | None = None
+        """Relays before ports with wire_faults; None if there has been no such port."""
 
     def listen(self, config: PortConfig) -> OpenPort:
         """Listen without telling hosts yet; raise ServerError on failure."""
-        device, listener = self._listen(config)
+        device, listener = self._listen(_inside(config) if config.wire_faults else config)
         try:
             self._target.open_devices(listener)
         except OSError as error:  # will be retried when a host connects
             log.warning("%s", error)
-        listening = Listening((str(listener.address[0]), int(listener.address[1])), device)
+        address = str(listener.address[0]), int(listener.address[1])
+        if config.wire_faults:
+            address = self._relay(config, listener, address)
+        listening = Listening(address, device)
         provider = _PROVIDERS.get(device, RdmaProvider.NONE)
         traddr, trsvcid = plain_address(listening.address[0]), listening.address[1]
         portid = next(number for number in range(1, 0xFFFF) if number not in self._taken)
         self._taken.add(portid)
-        return OpenPort(config, listening, listener, Port(portid, traddr, trsvcid, provider))
+        port = Port(portid, traddr, trsvcid, provider)
+        return OpenPort(config, listening, listener, port, config.wire_faults)
+
+    def _relay(self, config: PortConfig, listener: Listener, inside: Address) -> Address:
+        """Open a relay before a listener; return its address."""
+        from nvmf.relay.errors import RelayError
+        from nvmf.relay.relays import Relays
+
+        self.relays = self.relays or Relays()
+        try:
+            near = config.traddr, config.trsvcid
+            return self.relays.open(config.device, inside, near)
+        except (OSError, RelayError) as error:
+            listener.close()
+            why = error.strerror or error if isinstance(error, OSError) else error
+            where = endpoint(config.traddr, config.trsvcid)
+            raise ServerError(f"cannot listen on {where} with a relay: {why}") from None
+
+    def outside(self, peer: Address, local: Address) -> tuple[Address, Address]:
+        """Return the addresses of a connection as its host knows them: peer and local."""
+        return (peer, local) if self.relays is None else self.relays.outside(peer, local)
 
     def show(self, opened: OpenPort) -> None:
         """Announce an open port to hosts."""
@@ -120,6 +151,8 @@ class Ports:
     def close(self, opened: OpenPort) -> None:
         """Stop listening on a port; its connections stay."""
         opened.listener.close()
+        if opened.relayed and self.relays is not None:
+            self.relays.shut(opened.listening.address)
         self._taken.discard(opened.port.portid)
         if opened in self.open_ports:
             self.open_ports.remove(opened)
@@ -143,6 +176,8 @@ class Ports:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
+        if self.relays is not None:
+            self.relays.close()
 
     def _listen(self, config: PortConfig) -> tuple[str, Listener]:
         """Return the device and the listener of a port; raise ServerError on failure."""
@@ -188,6 +223,19 @@ class Ports:
                 self._handle(event)
             except Exception:
                 log.exception("cannot handle a connection event")
+
+
+def _inside(config: PortConfig) -> PortConfig:
+    """Return the configuration of the port behind a relay: on the loopback network."""
+    from nvmf.relay.errors import RelayError
+    from nvmf.relay.udp import free_address
+
+    if config.device == "iwarp":
+        return config.model_copy(update={"traddr": "127.0.0.1", "trsvcid": 0})
+    try:
+        return config.model_copy(update={"traddr": free_address()})
+    except RelayError as error:
+        raise ServerError(str(error)) from None
 
 
 def where(address: tuple[str, int]) -> str:

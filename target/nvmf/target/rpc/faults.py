@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from nvmf.config.faults import FaultConfig
+from nvmf.config.wirefaults import PREFIX, PortWireFault
 from nvmf.rpc.results import Fault
 from nvmf.target.change import edit
 from nvmf.target.change.edit import EditError
@@ -44,7 +45,12 @@ async def add_fault(administration: Administration, params: AddFault) -> Fault:
     server = administration.server
     if not server.config.target.allow_faults:
         raise EditError(_FORBIDDEN)
-    return describe_fault(server.injections.begin(edit.model(FaultConfig, params.fault)))
+    config: FaultConfig | PortWireFault
+    if str(params.fault.get("kind", "")).startswith(PREFIX):
+        config = edit.model(PortWireFault, params.fault)
+    else:
+        config = edit.model(FaultConfig, params.fault)
+    return describe_fault(server.injections.begin(config))
 
 
 @method("target_remove_fault", OneFault, "remove_fault", changes=True)

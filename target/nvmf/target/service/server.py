@@ -89,6 +89,8 @@ class Server:
         self.memory = Memory(engine, self.core, self.storage)
         self.storage.leave_memory = self.memory.leave
         self._ports = Ports(engine, target, self.core, self._event, listening)
+        self._connections.outside = self._ports.outside
+        self.injections.ports = self._ports
         self._announcing = Announcing(self.core.discovery.nqn, self._transports)
         self.metrics: MetricsServer | None = None
         """The HTTP server for metrics, if the configuration enables it."""

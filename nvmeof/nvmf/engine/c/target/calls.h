@@ -235,6 +235,7 @@ void limits_cancel(struct target_request *req, uint16_t status);
 bool inject_command(struct target_request *req, const struct nvme_sqe *sqe, uint32_t slots);
 bool inject_serve(struct reactor *reactor);	/* whether there was work */
 uint64_t inject_left(const struct reactor *reactor);	/* ns until there is; UINT64_MAX: nothing waits */
+uint16_t inject_torn(struct target_request *req, uint16_t status);	/* the status that a torn write ends with */
 void inject_drop(struct target_qpair *qp);
 void inject_cancel(struct target_request *req, uint16_t status);
 void injection_gone(struct target *target, struct target_injection *injection);	/* control */

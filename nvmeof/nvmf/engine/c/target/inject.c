@@ -9,6 +9,8 @@
  *
  * Commands that wait are in the reactor's heap, ordered by time; those without a time are at its end.  They have not
  * begun: they hold no namespace, no buffer and no latch.  Commands of fused pairs and of Fabrics are never hit.
+ *
+ * A torn write runs with fewer blocks (io.c), and ends as inject_torn() says (request.c).
  */
 #include "target/calls.h"
 #include "target/inject.h"
@@ -49,9 +51,14 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+static uint32_t blocks_of(const struct nvme_sqe *sqe)
+{
+	return (sqe->cdw12 & 0xffff) + 1;
+}
+
 static bool touches(const struct target_inject_options *options, const struct nvme_sqe *sqe)
 {
-	uint64_t slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32, blocks = (sqe->cdw12 & 0xffff) + 1ull;
+	uint64_t slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32, blocks = blocks_of(sqe);
 
 	switch (sqe->opc) {
 	case NVME_OPC_FLUSH:
@@ -67,6 +74,8 @@ static bool concerns(const struct target_inject_options *options, const struct n
 {
 	return options->opcodes[sqe->opc >> 6] >> (sqe->opc & 63) & 1 &&
 	       (!options->nsid || options->nsid == sqe->nsid) &&
+	       (options->kind != TARGET_INJECT_TORN ||
+		(sqe->opc == NVME_OPC_WRITE && blocks_of(sqe) > 1)) &&
 	       (!options->blocks || touches(options, sqe));
 }
 
@@ -101,8 +110,19 @@ struct outcome {
 	uint64_t delay;			/* ns */
 };
 
+/* The number of blocks that are written, from 1 to all but one, depends on the seed, too. */
+static void tear(struct target_request *req, const struct target_inject_options *options,
+		 const struct nvme_sqe *sqe, uint64_t draw)
+{
+	if (req->torn)
+		return;
+	req->torn = true;
+	req->torn_blocks = 1 + (uint32_t)(mix(draw) % (blocks_of(sqe) - 1));
+	req->torn_status = options->status;
+}
+
 /* Returns whether the command was hit; if so, its consequences are added. */
-static bool meet(struct target_injection *injection, const struct target_request *req,
+static bool meet(struct target_injection *injection, struct target_request *req,
 		 const struct nvme_sqe *sqe, struct outcome *outcome)
 {
 	const struct target_inject_options *options = &injection->options;
@@ -114,6 +134,10 @@ static bool meet(struct target_injection *injection, const struct target_request
 	draw = mix(options->seed + (number + 1) * 0x9e3779b97f4a7c15ull);
 	if (number < options->after || draw >> 32 >= options->threshold || !count_hit(injection))
 		return false;
+	if (options->kind == TARGET_INJECT_TORN) {
+		tear(req, options, sqe, draw);
+		return true;
+	}
 	if (options->kind > outcome->kind) {
 		outcome->kind = options->kind;
 		outcome->slot = (uint8_t)injection->slot;
@@ -195,6 +219,18 @@ bool inject_command(struct target_request *req, const struct nvme_sqe *sqe, uint
 		return false;
 	}
 	return true;
+}
+
+uint16_t inject_torn(struct target_request *req, uint16_t status)
+{
+	req->torn = false;
+	if (status || req->qp->dead)	/* it failed for a different reason */
+		return status;
+	if (req->torn_status)
+		return req->torn_status;
+	qpair_fail(req->qp, "disconnected by the target after a torn write: a fault on purpose (nvmeof "
+			    "target fault)");
+	return NVME_INTERNAL_ERROR;
 }
 
 bool inject_serve(struct reactor *reactor)

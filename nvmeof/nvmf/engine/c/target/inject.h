@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults on purpose: commands that are delayed, fail, are never answered, or end their connection.
+ * Faults on purpose: commands that are delayed, fail, are never answered, end their connection, or are written in part.
  *
  * Control thread.  The caller decides which queue pairs an injection concerns.
  */
@@ -14,6 +14,7 @@ enum target_inject_kind {	/* if a command meets several injections, the last one
 	TARGET_INJECT_HANG,	/* it runs when the injection has ended */
 	TARGET_INJECT_DROP,	/* it neither runs nor gets a response */
 	TARGET_INJECT_CUT,	/* its connection ends */
+	TARGET_INJECT_TORN,	/* besides: of a Write of several blocks that runs, only the first ones are written */
 };
 
 enum {
@@ -23,7 +24,8 @@ enum {
 
 struct target_inject_options {
 	enum target_inject_kind kind;
-	uint16_t status;		/* delay: not 0: the command ends with it instead of running */
+	uint16_t status;		/* delay: not 0: the command ends with it instead of running; torn: it ends with it
+					 * afterwards; 0: its connection ends without a response */
 	uint32_t nsid;			/* 0: any */
 	uint64_t opcodes[4];		/* bitmap of the opcodes concerned */
 	uint64_t slba, blocks;		/* commands with a range that touches these blocks; blocks 0: all commands */

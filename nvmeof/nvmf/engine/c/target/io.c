@@ -209,6 +209,8 @@ static void io_write(struct target_request *req, const struct nvme_sqe *sqe)
 	}
 	if (limited(req, sqe))
 		return;
+	if (__builtin_expect(req->torn, 0))
+		req->length = req->torn_blocks << req->ns->block_shift;
 	store = req->ns->store;
 	if (req->capsule && namespace_copies(req)) {
 		if (latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length,

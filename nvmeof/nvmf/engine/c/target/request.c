@@ -33,6 +33,7 @@ struct target_request *request_alloc(struct target_qpair *qp)
 	req->invalidate = false;
 	req->fua = false;
 	req->validates = false;
+	req->torn = false;
 	req->sgl_count = 0;
 	req->sgl_length = 0;
 	req->length = 0;
@@ -199,6 +200,8 @@ void request_respond(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;
 
+	if (__builtin_expect(req->torn, 0))
+		status = inject_torn(req, status);
 	if (req->validates && !status && !qp->dead) {
 		req->validates = false;
 		upcall_deliver(req);

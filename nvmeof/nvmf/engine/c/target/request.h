@@ -144,9 +144,12 @@ struct target_request {
 	bool validates;			/* it writes marked blocks: to the control thread when done, see invalid.c */
 	bool serving;			/* its namespace is busy with it: it has no response yet */
 	bool admitted;			/* it was in a namespace's line, see limits.c */
+	bool torn;			/* only torn_blocks of its blocks are written, by a fault on purpose (inject.c) */
 
 	/* cold: only some commands use these */
 	struct fused *fused;		/* for which its data is fetched */
+	uint32_t torn_blocks;
+	uint16_t torn_status;		/* with which a torn write ends; 0: its connection ends */
 	struct store_io io;
 	uint32_t step, steps;
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */

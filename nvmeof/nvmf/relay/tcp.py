@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 import socket
 
-from nvmf.lab.frames import FpduStream
-from nvmf.lab.wire import Direction, Wire
-from nvmf.lab.wirefault import Way
+from nvmf.relay.fault import Way
+from nvmf.relay.frames import FpduStream
+from nvmf.relay.owner import FpduOwner, Owner
+from nvmf.relay.wire import Direction, Wire
 
+Address = tuple[str, int]
 _READ = 1 << 18
 
 
@@ -20,7 +22,13 @@ class TcpPath:
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._near = near
         self._far = far
+        self.frames = FpduOwner(_name(near, "sockname"))
         self.halved = False
+
+    @property
+    def owner(self) -> Owner:
+        """Whose connection it is."""
+        return self.frames.queue.of(None)
 
     def cut(self) -> None:
         """Reset both connections."""
@@ -36,18 +44,26 @@ class TcpPath:
 class TcpRelay:
     """Listens on an address of this machine, and connects to the target for each connection."""
 
-    def __init__(self, wire: Wire, target: tuple[str, int]) -> None:
+    def __init__(self, wire: Wire, target: Address, near: Address | None) -> None:
         self._wire = wire
-        self._target = target
+        self.target = target
+        self._near = near
+        self._outside: dict[Address, tuple[Address, Address]] = {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> tuple[str, int]:
-        """Listen; return the address."""
-        here = "::1" if ":" in self._target[0] else "127.0.0.1"
-        self._server = await asyncio.start_server(self._accepted, here, 0)
+    async def open(self) -> Address:
+        """Listen; return the address.  OSError if that is not possible."""
+        here = self._near or ("::1" if ":" in self.target[0] else "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accepted, *here)
         name = self._server.sockets[0].getsockname()
         return str(name[0]), int(name[1])
+
+    def outside(self, peer: Address) -> tuple[Address, Address] | None:
+        """Return the addresses of a host and of the port that it uses, for those of the target's
+        connection.  Any thread.
+        """
+        return self._outside.get(peer)
 
     async def close(self) -> None:
         """End all connections."""
@@ -62,7 +78,7 @@ class TcpRelay:
         assert task is not None
         self._tasks.add(task)
         try:
-            answers, far = await asyncio.open_connection(*self._target)
+            answers, far = await asyncio.open_connection(*self.target)
         except OSError:
             near.transport.abort()
             self._tasks.discard(task)
@@ -71,6 +87,8 @@ class TcpRelay:
             writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         path = TcpPath(near, far)
         self._wire.paths.add(path)
+        inside = _name(far, "sockname")
+        self._outside[inside] = _name(near, "peername"), _name(near, "sockname")
         pumps = [
             asyncio.create_task(self._pump(reader, far, path, "to-target")),
             asyncio.create_task(self._pump(answers, near, path, "to-host")),
@@ -81,6 +99,7 @@ class TcpRelay:
             for pump in pumps:
                 pump.cancel()
             self._wire.paths.discard(path)
+            self._outside.pop(inside, None)
             path.cut()
             self._tasks.discard(task)
 
@@ -101,8 +120,9 @@ class TcpRelay:
         try:
             while data := await reader.read(_READ):
                 for frame, faulty in stream.receive(data):
-                    await direction.take(frame, faulty=faulty)
-            await direction.take(stream.rest(), faulty=False)
+                    owner = path.frames.see(frame, way, fpdu=faulty)
+                    await direction.take(frame, owner, faulty=faulty)
+            await direction.take(stream.rest(), path.owner, faulty=False)
             await direction.drain()
             if writer.can_write_eof() and not writer.transport.is_closing() and not path.halved:
                 writer.write_eof()
@@ -111,3 +131,8 @@ class TcpRelay:
                 path.cut()
         finally:
             sender.cancel()
+
+
+def _name(writer: asyncio.StreamWriter, which: str) -> Address:
+    name = writer.get_extra_info(which)
+    return (str(name[0]), int(name[1])) if name else ("", 0)

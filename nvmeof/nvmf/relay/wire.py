@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
-from nvmf.lab.wirefault import ActiveFault, Fate, Way, WireFault, fate_of
+from nvmf.relay.fault import ActiveFault, Fate, Way, fate_of
+from nvmf.relay.owner import Owner
 
 _BUFFERED = 16 << 20
 """Bytes of delayed frames of a direction after which it is no longer read."""
@@ -17,6 +18,10 @@ _BEHIND = 0.01
 
 class Path(Protocol):
     """A connection, or a host of RoCEv2."""
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose connection it is; None for a host."""
 
     def cut(self) -> None:
         """End it at once, at both ends."""
@@ -34,23 +39,24 @@ class Wire:
         self.changed = asyncio.Event()
         """Set, and replaced, at each begin and end of a fault."""
 
-    def fate(self, frame: bytes, way: Way) -> Fate:
+    def fate(self, frame: bytes, way: Way, owner: Owner) -> Fate:
         """Return what happens to a frame now."""
         now = asyncio.get_running_loop().time()
-        return fate_of(frame, list(self.faults.values()), way, now)
+        return fate_of(frame, list(self.faults.values()), way, now, owner)
 
-    async def flows(self, way: Way) -> None:
-        """Wait while a direction stalls."""
-        while any(one.stalls(way) for one in self.faults.values()):
+    async def flows(self, way: Way, owner: Owner) -> None:
+        """Wait while the frames of a direction stall."""
+        while any(one.stalls(way, owner) for one in self.faults.values()):
             await self.changed.wait()
 
-    def begin(self, number: int, config: WireFault) -> None:
+    def begin(self, number: int, fault: ActiveFault) -> None:
         """Start a fault."""
-        fault = self.faults[number] = ActiveFault(config)
-        if config.kind == "half-open":
+        self.faults[number] = fault
+        if fault.config.effect == "half-open":
             for path in list(self.paths):
-                path.half_open()
-                fault.hits += 1
+                if path.owner is not None and fault.takes(path.owner):
+                    path.half_open()
+                    fault.hit()
         self._tell()
 
     def end(self, number: int) -> None:
@@ -58,9 +64,13 @@ class Wire:
         self.faults.pop(number, None)
         self._tell()
 
-    def blackhole(self) -> bool:
-        """Whether packets without a connection are lost in both directions."""
-        return any(one.config.kind == "half-open" for one in self.faults.values())
+    def blackhole(self, owner: Owner) -> bool:
+        """Whether a packet without a connection is lost, in either direction."""
+        for one in self.faults.values():
+            if one.config.effect == "half-open" and one.takes(owner):
+                one.hit()
+                return True
+        return False
 
     def _tell(self) -> None:
         self.changed.set()
@@ -77,34 +87,39 @@ class Direction:
         self._way = way
         self._path = path
         self._send = send
-        self._queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[float, bytes, Owner]] = asyncio.Queue()
         self._held: list[bytes] = []
+        self._holder = Owner()
+        """Whose they are."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._bytes = 0
         self._room = asyncio.Event()
         self._room.set()
 
-    async def take(self, frame: bytes, *, faulty: bool = True) -> None:
+    async def take(self, frame: bytes, owner: Owner, *, faulty: bool = True) -> None:
         """Take a frame; wait if too many are on the way."""
-        await self._wire.flows(self._way)
-        fate = self._wire.fate(frame, self._way) if faulty else Fate([frame])
+        for one in self._wire.faults.values():
+            if one.stalls(self._way, owner):
+                one.hit()
+        await self._wire.flows(self._way, owner)
+        fate = self._wire.fate(frame, self._way, owner) if faulty else Fate([frame])
         if fate.cut:
             self._path.cut()
             return
         if fate.behind and not self._held:
-            self._held = fate.copies
+            self._held, self._holder = fate.copies, owner
             self._timer = asyncio.get_running_loop().call_later(_BEHIND, self._release)
             return
-        self._put(fate.copies, fate.delay)
+        self._put(fate.copies, owner, fate.delay)
         self._release()
         await self._room.wait()
 
-    def _put(self, frames: list[bytes], delay: float = 0.0) -> None:
+    def _put(self, frames: list[bytes], owner: Owner, delay: float = 0.0) -> None:
         self._due = max(self._due, asyncio.get_running_loop().time() + delay)
         for frame in frames:
             self._bytes += len(frame)
-            self._queue.put_nowait((self._due, frame))
+            self._queue.put_nowait((self._due, frame, owner))
         if self._bytes > _BUFFERED:
             self._room.clear()
 
@@ -113,7 +128,7 @@ class Direction:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._put(held)
+        self._put(held, self._holder)
 
     async def drain(self) -> None:
         """Send what is on the way, to its end."""
@@ -124,10 +139,10 @@ class Direction:
         """Send frames when they are due; ends when it is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            due, frame = await self._queue.get()
+            due, frame, owner = await self._queue.get()
             if (wait := due - loop.time()) > 0:
                 await asyncio.sleep(wait)
-            await self._wire.flows(self._way)
+            await self._wire.flows(self._way, owner)
             await self._send(frame)
             self._bytes -= len(frame)
             if self._bytes <= _BUFFERED:
