@@ -368,6 +368,79 @@ def test_replay_of_the_kernels_host(target: Served, tmp_path: Path) -> None:
     assert said["skipped"]["it changes data: --write plays it"] == 5
 
 
+# ---- replay of a target ----
+
+
+@contextlib.contextmanager
+def played(path: Path, *words: object) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """nvmeof replay --as target, until its hosts have disconnected; and its port."""
+    with start(
+        "replay", "--as", "target", "--once", "-s", 0, "--device", "iwarp", *words, path
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert "listening on 127.0.0.1 port " in line, process.communicate(timeout=TIMEOUT)
+            yield process, int(line.split()[4].rstrip(","))
+        finally:
+            process.kill()
+
+
+def test_replay_as_the_target(written: tuple[Path, bytes], tmp_path: Path) -> None:
+    """A live host has the recorded responses; what differs from the file is stated."""
+    path, content = written
+    (tmp_path / "same").write_bytes(content)
+    with played(path) as (process, port):
+        nvmeof("write", url(port), "-z", BLOCKS, "-d", tmp_path / "same")
+        status, out, err = ended(process)
+        assert status == 0, err
+        assert "no write differs" in out
+        assert "not in the file" not in out
+    (tmp_path / "other").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with played(path) as (process, port):
+        nvmeof("write", url(port), "-z", BLOCKS, "-d", tmp_path / "other")
+        status, out, _ = ended(process)
+        assert status == 1
+        assert f"other data than in the capture, from byte {BLOCKS - 1}" in out
+
+
+def test_replay_of_a_target_reads_its_blocks(target: Served, tmp_path: Path) -> None:
+    path, place = tmp_path / "r.pcapng", url(target.port)
+    nvmeof("capture", path, "--", *PROGRAM, "read", place, "-z", BLOCKS, "-d", tmp_path / "real")
+    with played(path) as (process, port):
+        nvmeof("read", url(port), "-z", BLOCKS, "-d", tmp_path / "again")
+        assert ended(process)[0] == 0
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "real").read_bytes()
+    with played(path) as (process, port):  # blocks that the file does not have
+        done = subprocess.run(
+            [*PROGRAM, "read", url(port), "--start-block", "1000000", "-z", "512"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        assert "Traceback" not in done.stderr
+        assert done.returncode != 0
+        process.send_signal(signal.SIGINT)
+        status, _, err = ended(process)
+        assert status in (0, 1), err
+
+
+def test_replay_of_the_kernels_target(tmp_path: Path) -> None:
+    """Linux's nvmet, as it was recorded over siw, answers our client."""
+    from support import pcaps
+    from wire import capture
+
+    recording = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
+    path = tmp_path / "kernel.pcap"
+    path.write_bytes(pcaps.pcap(pcaps.recording(capture.load(recording))))
+    with played(path) as (process, port):
+        place = f"nvme+rdma://127.0.0.1:{port}/nqn.2026-11.lab:t?device=iwarp"
+        assert "Linux" in nvmeof("id-ctrl", place)
+        status, out, err = ended(process)
+        assert status in (0, 1), err
+        assert "commands answered" in out
+
+
 def test_replay_mistakes(target: Served, written: tuple[Path, bytes], tmp_path: Path) -> None:
     place = url(target.port)
     for words, sentence in (
@@ -375,6 +448,9 @@ def test_replay_mistakes(target: Served, written: tuple[Path, bytes], tmp_path: 
         (("replay", "--connection", "99", written[0], place), "no connection 99"),
         (("replay", __file__, place), "neither pcap nor pcapng"),
         (("replay", written[0]), "specify the target"),
+        (("replay", "--once", written[0], place), "--once is for --as target"),
+        (("replay", "--as", "target", written[0], place), "needs only -a, -s and --device"),
+        (("replay", "--as", "target", "-a", "192.0.2.1", written[0]), "192.0.2.1"),
     ):
         status, _, err = ended(start(*words))
         assert status == 2
