@@ -38,7 +38,7 @@ _shtab_nvmeof_commands() {
     list-subsys:'List the NVMe subsystems that the kernel is connected to, and their controllers.'
     pmem:'Persistent memory of a target, used as memory: by RDMA instead of NVMe commands. The target exports a namespace as memory to the hosts in its keys memory and memory_read_only.'
     read:'Copy blocks of a namespace to a file or to stdout.'
-    replay:'Send the commands of a capture file to a target, and compare its responses.'
+    replay:'Play the host or the target of a capture file against a live peer.'
     reset:'Reset a controller, of the kernel or over a connection of its own.'
     resv-acquire:'Reserve a namespace, or preempt a holder.'
     resv-register:'Register this host'"'"'s reservation key.'
@@ -1124,6 +1124,8 @@ _shtab_nvmeof_replay_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--as[the side to play (default\: host)]:side:(host target)"
+  "--once[with --as target\: end when the hosts have disconnected]"
   {-t,--transport}"[only rdma is supported]:transport:(rdma)"
   {-a,--traddr}"[address or name of the target]:HOST:"
   {-s,--trsvcid}"[port of the target (default\: 4420)]:PORT:"
