@@ -119,7 +119,7 @@ async def test_many_writes_that_are_refused() -> None:
         await mirror.write_many([], b"")
         for places, data, why in (
             ([0, BLOCK], bytes(BLOCK), "bytes for 2 writes"),
-            ([], bytes(BLOCK), "for no writes"),
+            ([], bytes(BLOCK), "for 0 writes"),
             ([0, 0], bytes(2 * BLOCK), "overlap at 0"),
             ([0, BLOCK], bytes(4 * BLOCK), "overlap at 4096"),
             ([100], bytes(BLOCK), "not a multiple"),
@@ -218,6 +218,35 @@ async def test_a_replica_is_lost_in_the_middle(fault: str) -> None:
             for history in histories:
                 assert violation(history) is None
             assert len(set(await everywhere(mirror, 0, 64 * BLOCK))) == 1
+
+
+async def test_a_replica_is_replaced_in_the_middle() -> None:
+    async with targets(4) as urls, opened([Watched(url) for url in urls[:3]]) as mirror:
+        content = bytearray(64 * BLOCK)
+        ended = False
+
+        async def work(number: int) -> None:
+            turn = 0
+            while not ended:
+                turn += 1
+                for place in (number, number + 32):
+                    data = bytes([number, turn % 256]) * (BLOCK // 2)
+                    content[place * BLOCK : (place + 1) * BLOCK] = data
+                places = [number * BLOCK, (number + 32) * BLOCK]
+                await mirror.write_many(places, data * 2)
+                await mirror.write(number * BLOCK, data)
+
+        running = [asyncio.create_task(work(number)) for number in range(32)]
+        added = Watched(urls[3])
+        await mirror.replace(1, added)
+        async with asyncio.timeout(60):
+            await mirror.clean()
+        before = added.alone
+        ended = True
+        await asyncio.gather(*running)
+        await mirror.write(0, bytes(content[:BLOCK]))
+        assert added.alone == before  # it is a leg of the engine's spread, too
+        assert set(await everywhere(mirror, 0, len(content))) == {bytes(content)}
 
 
 async def test_the_writer_is_fenced() -> None:

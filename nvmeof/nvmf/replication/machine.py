@@ -119,7 +119,7 @@ class Spread:
     """The same number of bytes for each offset."""
     why: str
     generations: tuple[int, ...]
-    """Of all replicas."""
+    """The generation of each replica."""
     ended: Callable[[Effect], None]
     """Called when the write to one replica has ended, with its last effect, or one that failed."""
     answered: Callable[[int], None]

@@ -269,23 +269,17 @@ class Mirror:
     async def write_many(self, offsets: Iterable[int], data: Buffer) -> None:
         """Write many blocks with one call: consecutive parts of data, of one length, to offsets.
 
-        The parts must not overlap. When this returns, all of them are persistent on a quorum; each
-        is linearizable by itself, with the exception that reads of blocks between them may wait.
-        Where the replicas are namespaces, the engine sends the writes and counts the answers.
+        When this returns, all of them are persistent on a quorum. Each is linearizable by itself.
 
         Raises:
             Deposed: A different writer has taken over: each may or may not have been written.
             ValueError: They are not whole blocks, overlap, or are not in the mirror.
         """
-        core, places = self._core, list(offsets)
-        core.used = core.clock()
-        with memoryview(data) as view:
-            whole = bytes(view)
-        if not places:
-            if whole:
-                raise ValueError(f"{len(whole)} bytes for no writes")
+        core, places, whole = self._core, list(offsets), bytes(memoryview(data))
+        if not places and not whole:
             return
-        length = len(whole) // len(places)
+        core.used = core.clock()
+        length = len(whole) // max(len(places), 1)
         await self._shell.ask(lambda op: submit_many(core, op, places, whole, length))
         core.used = core.clock()
 

@@ -14,11 +14,11 @@ from nvmf.replication.mirrorcore import MirrorCore
 from nvmf.replication.mirrorparts import Piece, What
 
 MOST_BYTES = 256 << 10
-"""Of the writes of one piece."""
+"""Bytes of the writes of one piece."""
 AT_ONCE = 64
 """Pieces under way."""
 BYTES_AT_ONCE = 2 << 20
-"""Of them: all that is on its way to a replica should arrive within a mirror's patience."""
+"""Bytes of these: what is on its way to a replica should arrive within a mirror's patience."""
 
 
 class Many:

@@ -28,7 +28,7 @@ class Flight:
         self.live = 0
         """The replicas of which the core was not told yet: a set of bits."""
         self.number = -1
-        """Of the engine."""
+        """The number that the engine has given them."""
 
 
 class Shell:
@@ -272,6 +272,7 @@ class Shell:
             self.core.failed(effect, ReplicaError("it was replaced"))
         old, self.replicas[leg] = self.replicas[leg], replica
         self._quick[leg] = replica if isinstance(replica, QuickReplica) else None
+        self._spreader.exchange(leg, replica)
         return old
 
     # ---- for callers ----

@@ -28,7 +28,7 @@ class SpreadReplica(Replica, Protocol):
 
 
 MOST_BYTES = 256 << 10
-"""Of writes that are counted together: what an operation of a HostSpread has room for."""
+"""Bytes of writes that are counted together: an operation of a HostSpread has room for them."""
 
 
 def bundles(spreads: list[Spread]) -> list[list[Spread]]:
@@ -57,6 +57,8 @@ class Spreader:
         for leg in range(len(replicas)):
             self.again(leg)
         self._most = [0] * len(replicas)
+        self._joined: list[Replica | None] = [None] * len(replicas)
+        """The replica whose queue each leg has, or had."""
         self._host: HostSpread | None = None
         self._flushing = False
 
@@ -64,6 +66,11 @@ class Spreader:
         """Try a replica that was opened again."""
         if self._replicas[leg] is not None:
             self._able |= 1 << leg
+
+    def exchange(self, leg: int, replica: Replica) -> None:
+        """Use a different replica from its next connection on."""
+        self._replicas[leg] = replica if isinstance(replica, SpreadReplica) else None
+        self._able &= ~(1 << leg)
 
     def write(
         self, spreads: list[Spread], then: Callable[[int, int], object], *, more: bool
@@ -119,9 +126,12 @@ class Spreader:
             if not legs & bit or replica is None:
                 continue
             if not attached & bit:
+                self._joined[leg] = replica
                 self._most[leg] = replica.join(self._host, leg)
                 if not self._most[leg]:
                     self._able &= ~bit
-            if length > self._most[leg] or not replica.joined():
+            # A replica that was exchanged may still be connected: its queue is not this one's.
+            mine = self._joined[leg] is replica and replica.joined()
+            if not mine or length > self._most[leg]:
                 legs &= ~bit
         return legs

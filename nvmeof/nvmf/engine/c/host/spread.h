@@ -32,7 +32,7 @@ struct host_spread_options {
 struct host_spread *host_spread_create(const struct host_spread_options *options);
 void host_spread_destroy(struct host_spread *spread);	/* no leg is attached */
 
-/* Where a leg's Writes go; they have Force Unit Access set. */
+/* The queue and the namespace of a leg; its Writes have Force Unit Access set. */
 struct host_spread_leg {
 	struct host_queue *queue;
 	const struct host_memory *memory;	/* the spread's, registered for the queue's device */
