@@ -165,7 +165,7 @@ class Mirror:
 
     @property
     def epoch(self) -> int:
-        """Of this writer; known when it is open."""
+        """Return the epoch of this writer; known when the mirror is open."""
         return self._core.epoch
 
     @property

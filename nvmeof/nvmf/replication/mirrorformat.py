@@ -17,7 +17,7 @@ from nvmf.replication.machine import Damaged
 MAGIC = b"NVMFMIR\0"
 VERSION = 2
 NOBODY = 0xFFFF
-"""Of Geometry.gone: the last change has not removed a replica."""
+"""Value of Geometry.gone: the last change has not removed a replica."""
 SLOT = 4096
 START = 2 * SLOT
 """The offset of the map."""
@@ -48,7 +48,7 @@ class Geometry:
     size: int
     """Bytes of data."""
     term: int = 0
-    """Of two headers of a mirror, that with the higher one has its present members: an epoch."""
+    """An epoch: of two headers of a mirror, the one with the higher term has its members."""
     before: int = 0
     """The term before the last change of the members."""
     gone: int = NOBODY

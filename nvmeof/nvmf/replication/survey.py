@@ -30,7 +30,7 @@ class MemoryReplica:
         self._bytes = bytearray(self.size)
 
     async def fence(self) -> None:
-        """Nobody else can write it."""
+        """Do nothing: there is no other writer."""
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return bytes."""
@@ -46,7 +46,7 @@ class MemoryReplica:
         """There is nothing to do."""
 
     async def close(self) -> None:
-        """What was written stays."""
+        """Do nothing: the contents stay."""
 
 
 class Absent:
@@ -97,7 +97,7 @@ def replica_for(leg: LegConfig, unit: int, *, reserve: bool) -> Replica:
 
 @dataclass(frozen=True)
 class Found:
-    """What is on a replica."""
+    """The contents of a replica."""
 
     header: Header | None = None
     blank: bool = False
