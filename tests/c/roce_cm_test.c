@@ -183,7 +183,7 @@ static void refuse(struct rig *rig, struct ro_id *id, uint32_t comm, uint16_t re
 	send_message_to(rig, id->port, &f);
 }
 
-/* Nobody listens: the request is refused at once, or comes again for a while if the application wants that. */
+/* Without a listener the request is refused at once, or comes again for a while if the application wants that. */
 static void refused(struct rig *rig, struct rig_cm *cm)
 {
 	struct iwarp_options old, o;
@@ -219,7 +219,7 @@ static void refused(struct rig *rig, struct rig_cm *cm)
 	ro_destroy_id(&id->id);
 }
 
-/* Nobody answers: the peer is told that the request is over, with the GUID by which it knows it. */
+/* Without a response the peer is told that the request is over, with the GUID by which it knows it. */
 static void unanswered(struct rig *rig, struct rig_cm *cm)
 {
 	struct iwarp_options old, o;

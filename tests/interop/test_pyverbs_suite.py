@@ -21,7 +21,7 @@ RUNNER = Path(__file__).parents[1] / "support" / "pyverbs_runner.py"
 DEBIAN = Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"
 VERSION = "44."
-"""Of rdma-core, for which the tables are."""
+"""The version of rdma-core for which the tables are."""
 MODULES = (
     "addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr", "odp", "parent_domain",
     "pd", "qp", "qpex", "rdmacm", "relaxed_ordering", "shared_pd",

@@ -30,7 +30,7 @@ _FOLDER = Path(__file__).parents[1]
 
 
 class Result(NamedTuple):
-    """What a call has done."""
+    """The result of a call."""
 
     status: int
     said: str

@@ -163,7 +163,7 @@ class Cast:
 
     @property
     def history(self) -> History:
-        """What all writers have done so far."""
+        """Return the accesses of all writers so far."""
         return History(Path(writer.plan.journal) for writer in self.writers)
 
     @property
@@ -187,7 +187,7 @@ class Cast:
         return writer
 
     async def more(self, count: int, *, written: int = 0) -> None:
-        """Wait for so many more accesses, and acknowledged writes."""
+        """Wait for count further accesses, and as many acknowledged writes as written."""
         before = self.history
 
         def reached() -> bool:

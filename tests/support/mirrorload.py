@@ -137,7 +137,7 @@ class Writer:
 
 
 class History:
-    """What the journals of all writers say."""
+    """The accesses in the journals of all writers."""
 
     def __init__(self, journals: Iterable[Path]) -> None:
         self.completed = 0

@@ -48,7 +48,7 @@ class Lives:
         self.kills: Counter[str] = Counter()
         """Crashes, by method and device, after which everything was found."""
         self.fates: Counter[str] = Counter()
-        """What became of writes that were under way."""
+        """The fates of writes that were outstanding at a crash."""
         self.acknowledged = 0
 
     def begin(self, *, load: bool = True) -> None:

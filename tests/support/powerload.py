@@ -38,9 +38,9 @@ class Way:
 
     method: str
     device: Device
-    """Of this host."""
+    """The RDMA device of this host."""
     url: str
-    """Of the subsystem, without options."""
+    """URL of the subsystem, without options."""
     force: bool = False
     """The target does not confirm what the method assumes."""
     workers: int = 2
@@ -51,10 +51,10 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do in the time between two crashes."""
+    """The work between two crashes."""
 
     life: int
-    """Which of those it is: part of the records' names."""
+    """Number of the time between crashes, which is part of the records' names."""
     seed: int
     ways: tuple[Way, ...]
     image: str
@@ -117,7 +117,7 @@ class Load:
         return await self._stack.enter_async_context(memory)
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until the process ends."""
         workers: list[Coroutine[None, None, None]] = []
         for way in self._plan.ways:
             method = await self._method(way)

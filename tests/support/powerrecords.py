@@ -76,7 +76,7 @@ class Journal:
 
 
 class History:
-    """What a journal says."""
+    """The writes in a journal."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         self.writes: list[Write] = []

@@ -51,7 +51,7 @@ class LegConfig(Model):
 
     @property
     def name(self) -> str:
-        """What identifies it among the legs of its mirror."""
+        """The name that identifies it among the legs of its mirror."""
         if self.url is not None:
             return f"{self.url}#{self.nsid}"
         return str(self.path) if self.path is not None else "ram"

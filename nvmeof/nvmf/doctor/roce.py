@@ -19,7 +19,7 @@ UDP_PORT = 4791
 EVERYWHERE = {"0.0.0.0", "::"}
 _RXE = "rdma_rxe"
 VERBS_LIBRARY = "libnvmf-verbs"
-"""What the programs of `nvmeof verbs` have in LD_PRELOAD."""
+"""The library that programs of `nvmeof verbs` have in LD_PRELOAD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Holder:
     address: str
     """Its own address, which may be the unspecified one."""
     processes: tuple[Process, ...] = ()
-    """Those that have it open; none if it is the kernel's (rxe), or they are not visible."""
+    """Processes that have it open; empty if it is the kernel's (rxe), or they are not visible."""
     uid: int | None = None
     """The user whose processes share it; None if it is not shared."""
 

@@ -29,7 +29,7 @@ class ThreadsStats(TypedDict):
 
 
 class Poller(TypedDict):
-    """What a thread polls."""
+    """A poller of a thread."""
 
     name: str
     id: int
@@ -59,7 +59,7 @@ class ThreadsPollers(TypedDict):
 
 
 class IoChannel(TypedDict):
-    """What a thread uses."""
+    """A channel of a thread."""
 
     name: str
     """nvmf_tgt, as in SPDK."""
@@ -68,7 +68,7 @@ class IoChannel(TypedDict):
 
 
 class ThreadChannels(TypedDict):
-    """What a thread uses."""
+    """The channels of a thread."""
 
     name: str
     id: int
@@ -76,7 +76,7 @@ class ThreadChannels(TypedDict):
 
 
 class ThreadsChannels(TypedDict):
-    """What all threads use."""
+    """The channels of all threads."""
 
     tick_rate: int
     threads: list[ThreadChannels]
