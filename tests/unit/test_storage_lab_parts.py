@@ -168,5 +168,41 @@ def test_one_byte_anywhere_is_found() -> None:
     assert guard.why_not_empty(lambda offset, n: bytes(n), guard.READ_AT_MOST + 1) is not None
 
 
+def test_among_many_rows_a_verdict_needs_more() -> None:
+    """Twenty equal rows: at least nineteen show no difference; those that are slower are found."""
+    from nvmf.lab.compare import compared, significant
+    from nvmf.lab.tidy import Row
+
+    assert significant([0.04, 0.5, 0.6], 0.05) == [False] * 3
+    assert significant([0.001, 0.03, 0.9], 0.05) == [True, True, False]
+    assert significant([], 0.05) == []
+    random = np.random.default_rng(11)
+
+    def rows(factor: float) -> list[Row]:
+        made = []
+        for number in range(20):
+            values = random.lognormal(np.log(factor), 0.06, 4)
+            made.append(
+                Row(
+                    *("disk", "target", f"l{number}", f"load {number}", "w"),
+                    *(4096, 1, 1, None),
+                    tuple({"iops": float(value)} for value in values),
+                    {},
+                    judge([1.0] * 5),
+                )
+            )
+        return made
+
+    equal = []
+    for _ in range(20):
+        pairs = list(zip(rows(1), rows(1), strict=True))
+        verdicts = [one.verdict for one in compared(pairs, ("iops",), 0.03, 0.95)]
+        equal.append(verdicts.count("no difference shown") >= 19)
+    assert sum(equal) >= 18
+    pairs = list(zip(rows(1), rows(0.8), strict=True))
+    verdicts = [one.verdict for one in compared(pairs, ("iops",), 0.03, 0.95)]
+    assert verdicts.count("worse") >= 17
+
+
 def test_null_needs_nothing() -> None:
     assert described(NULL + READS).systems[0].kind == "null"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import html
 import io
 import json
 import os
@@ -81,6 +82,7 @@ def test_report_is_one_file_without_network(results: Path, tmp_path: Path) -> No
     done = lab("report", results, "--to", tmp_path, "--pictures")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report.html").read_text()
+    assert 'id="heat-ram-reads' in page
     assert len(page) < 10_000_000
     assert not re.search(r"(?:src|href)=[\"']?(?:https?:|//)|@import|url\((?!#)", page)
     for picture in re.findall(r'<figure id="([^"]+)"', page):
@@ -93,31 +95,62 @@ def test_report_is_one_file_without_network(results: Path, tmp_path: Path) -> No
     assert "| ram | reads, 4 KiB, depth 4 |" in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.parametrize("width", [520, 1200])
-def test_report_fits_a_browser(results: Path, tmp_path: Path, width: int) -> None:
+LOOK = """
+const colour = (element, name) => getComputedStyle(element)[name].match(/[0-9.]+/g).slice(0, 3);
+const label = document.querySelector('svg text');
+document.title = JSON.stringify({
+  dark: matchMedia('(prefers-color-scheme: dark)').matches,
+  wide: document.documentElement.scrollWidth, window: innerWidth,
+  pictures: [...document.querySelectorAll('svg')].map(one => one.getBoundingClientRect().height),
+  paper: colour(document.body, 'backgroundColor'), ink: colour(document.body, 'color'),
+  label: colour(label, 'fill'),
+});
+"""
+
+
+def brightness(colour: list[str]) -> float:
+    red, green, blue = map(float, colour)
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+@pytest.fixture(scope="module")
+def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report, with a script that puts what a browser sees in its title."""
     pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("page")
+    assert lab("report", results, "--to", folder).returncode == 0
+    page = folder / "report.html"
+    page.write_text(page.read_text().replace("</body>", f"<script>{LOOK}</script></body>"))
+    return page
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [520, 1200])
+def test_report_fits_a_browser(page: Path, tmp_path: Path, width: int, dark: bool) -> None:
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("chromium is not installed: apt-get install chromium")
-    lab("report", results, "--to", tmp_path)
-    page = tmp_path / "report.html"
-    script = "document.title = [document.documentElement.scrollWidth, innerWidth,"
-    script += "document.querySelector('svg').getBoundingClientRect().height].join(' ')"
-    page.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
     done = subprocess.run(
         [
             *(browser, "--headless", "--no-sandbox", "--disable-gpu"),
             *(f"--window-size={width},900", f"--user-data-dir={tmp_path}/profile"),
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             *("--dump-dom", page.as_uri()),
         ],
         capture_output=True,
         text=True,
         timeout=300,
     )
-    found = re.search(r"<title>(\d+) (\d+) ([\d.]+)</title>", done.stdout)
-    assert found, done.stderr
-    assert int(found[1]) <= int(found[2])  # no part is wider than the window
-    assert float(found[3]) > 50
+    title = re.search(r"<title>(\{.*?\})</title>", done.stdout)
+    assert title, done.stderr
+    seen = json.loads(html.unescape(title[1]))
+    assert seen["dark"] == dark
+    assert seen["wide"] <= seen["window"]  # no part is wider than the window
+    assert len(seen["pictures"]) > 5
+    assert all(height > 50 for height in seen["pictures"])
+    assert (brightness(seen["paper"]) < 60) == dark
+    for ink in ("ink", "label"):  # the text of the page, and that of the pictures
+        assert abs(brightness(seen[ink]) - brightness(seen["paper"])) > 120
 
 
 def test_a_run_does_not_differ_from_itself(results: Path) -> None:

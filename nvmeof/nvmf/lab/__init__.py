@@ -7,6 +7,7 @@ Modules, from the bottom up; each imports only those before it:
 - ``model``: the description (lab.toml): systems, workloads, method
 - ``profiles``: ready workloads and methods
 - ``describe``: reads a description, with errors that name line and key
+- ``short``: a short form of a description, to try it
 - ``plan``: the measurements of a description
 - ``steady``: steady state of rounds, by SNIA's criteria
 - ``histogram``: latencies as fio counts them
@@ -21,10 +22,12 @@ Modules, from the bottom up; each imports only those before it:
 - ``run``: all measurements, in turns
 - ``tidy``: the results as rows
 - ``compare``: ratios of two runs, with confidence intervals
+- ``drawing``: a picture and its data, and the style of all
+- ``heat``: heat maps of latency over time
 - ``pictures``: the pictures of a report
 - ``report``: a report as HTML and as Markdown
 
-Only ``compare``, ``pictures`` and ``report`` need the packages of the extra ``lab`` (numpy, scipy,
+Only ``compare`` and the modules after it need the packages of the extra ``lab`` (numpy, scipy,
 matplotlib).  This is the package of ``nvmeof lab``; the virtual machine of ``./dev lab`` is a
 different thing.
 """

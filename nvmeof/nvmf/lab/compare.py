@@ -4,12 +4,16 @@
 Rounds are the sample: two rounds of one run differ for the same reasons as two runs do.  With few
 rounds a percentile interval is too narrow; it is expanded as Hesterberg describes ("What Teachers
 Should Know About the Bootstrap", 2015), which gives it the coverage of a t interval.
+
+A comparison has many rows: with 95 % confidence, one of twenty equal ones would be reported as
+different.  A verdict therefore also needs to be significant among all rows of the same figure, with
+a false discovery rate of 5 % (Benjamini and Hochberg, 1995; by Welch's t test).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -44,6 +48,8 @@ class Ratio:
     low: float
     high: float
     verdict: Verdict
+    p: float = 1.0
+    """Probability of such a difference between equal systems (Welch's t test)."""
 
 
 def interval(
@@ -75,6 +81,23 @@ def _freedom(first: np.ndarray, second: np.ndarray) -> float:
     return sum(parts) ** 2 / below if below else float(len(first) + len(second) - 2)
 
 
+def _probability(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the probability that the means of logarithms differ this much by chance."""
+    first, second = np.log(a), np.log(b)
+    difference = float(second.mean() - first.mean())
+    error = float(np.sqrt(first.var(ddof=1) / len(first) + second.var(ddof=1) / len(second)))
+    if not error:
+        return 0.0 if difference else 1.0
+    return float(2 * t.sf(abs(difference) / error, _freedom(first, second)))
+
+
+def significant(ps: Sequence[float], rate: float) -> list[bool]:
+    """Return which of several differences are significant, with this false discovery rate."""
+    ordered = sorted(ps)
+    passed = [p for n, p in enumerate(ordered, 1) if p <= rate * n / len(ordered)]
+    return [bool(passed) and p <= passed[-1] for p in ps]
+
+
 def ratio(a: Row, b: Row, metric: str, margin: float, confidence: float = 0.95) -> Ratio | None:
     """Compare two rows; None if one of them has no values.
 
@@ -85,17 +108,20 @@ def ratio(a: Row, b: Row, metric: str, margin: float, confidence: float = 0.95) 
         return None
     geometric = [float(np.exp(np.log(values).mean())) for values in (one, two)]
     verdict: Verdict = "no difference shown"
+    p = 1.0
     if min(len(one), len(two)) < _FEWEST:
         ratio_ = geometric[1] / geometric[0]
         low, high, verdict = 0.0, float("inf"), "too few rounds"
     else:
         ratio_, low, high = interval(one.tolist(), two.tolist(), confidence)
+        p = _probability(one, two)
         more_is_better = METRICS[metric][1]
         if low > 1 and ratio_ > 1 + margin:
             verdict = "better" if more_is_better else "worse"
         elif high < 1 and ratio_ < 1 - margin:
             verdict = "worse" if more_is_better else "better"
-    return Ratio(b.load, b.title, metric, geometric[0], geometric[1], ratio_, low, high, verdict)
+    values = (geometric[0], geometric[1], ratio_, low, high)
+    return Ratio(b.load, b.title, metric, *values, verdict, p)
 
 
 def paired(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
@@ -139,6 +165,14 @@ def of_systems(rows: Sequence[Row]) -> tuple[str, dict[str, list[tuple[Row, Row]
 def compared(
     pairs: Sequence[tuple[Row, Row]], metrics: Sequence[str], margin: float, confidence: float
 ) -> list[Ratio]:
-    """Return the ratios of all pairs and metrics."""
-    made = [ratio(a, b, metric, margin, confidence) for a, b in pairs for metric in metrics]
-    return [one for one in made if one is not None]
+    """Return the ratios of all pairs and metrics; verdicts consider all rows of a metric."""
+    every = [ratio(a, b, metric, margin, confidence) for a, b in pairs for metric in metrics]
+    made = [one for one in every if one is not None]
+    for metric in metrics:
+        places = [n for n, one in enumerate(made) if one.metric == metric]
+        judged = [n for n in places if made[n].verdict != "too few rounds"]
+        found = significant([made[n].p for n in judged], 1 - confidence)
+        for n, real in zip(judged, found, strict=True):
+            if not real:
+                made[n] = replace(made[n], verdict="no difference shown")
+    return made

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
-from nvmf.lab.histogram import PERCENTILES, Bins, merged, percentile
+from nvmf.lab.histogram import COARSENESS, PERCENTILES, Bins, bin_value, merged, percentile
 from nvmf.lab.model import OURS, MethodConfig, Options
 from nvmf.lab.plan import Load
 from nvmf.lab.tables import Table
@@ -114,6 +114,9 @@ def job_text(load: Load, system: Sequence[str], options: Options, method: Method
         "write_iops_log=log",
         "write_lat_log=log",
         f"log_avg_msec={method.series_ms}",
+        "write_hist_log=log",
+        f"log_hist_msec={method.series_ms}",
+        f"log_hist_coarseness={COARSENESS}",
         "per_job_logs=0",
         "thread=1",
     ]
@@ -281,3 +284,20 @@ def series(folder: Path) -> list[tuple[int, float, float | None]]:
         (ms, rate, sum(times[ms]) / len(times[ms]) if ms in times else None)
         for ms, rate in sorted(rates.items())
     ]
+
+
+def latencies(folder: Path) -> list[tuple[int, Bins]]:
+    """Return fio's histogram log as (milliseconds, latencies since the time before); remove it."""
+    found: dict[int, Bins] = {}
+    for path in sorted(folder.glob("log_clat_hist*.log")):
+        for line in path.read_text(errors="replace").splitlines():
+            words = line.replace(" ", "").rstrip(",").split(",")
+            if len(words) < 4 or not all(word.isdigit() for word in words):
+                continue
+            bins = found.setdefault(int(words[0]) // 50 * 50, {})
+            for index, word in enumerate(words[3:]):
+                if word != "0":
+                    value = bin_value(index)
+                    bins[value] = bins.get(value, 0) + int(word)
+        path.unlink()
+    return sorted(found.items())

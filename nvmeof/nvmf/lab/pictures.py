@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -17,112 +13,38 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from nvmf.config.units import format_size
+from nvmf.lab.drawing import COLOURS, MARKS, MOST, STYLE, Mark, Moment, Picture, Point
+from nvmf.lab.heat import heat_maps
 from nvmf.lab.tidy import Row
 from nvmf.lab.words import figure_text, file_name, short_text
 
-if TYPE_CHECKING:
-    from matplotlib.typing import RcKeyType
-
-INK, PAPER = "#2b2b2b", "#ffffff"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#999999")
-"""Colours that people with colour blindness can tell apart (Okabe and Ito)."""
-MARKS = "osD^vPX*"
-MOST = 24
-"""Pictures of one kind, so that a report stays small."""
-_COLUMNS = 5
-"""Fewest rounds for a heat map."""
-_STYLE: dict[RcKeyType, object] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": INK,
-    "legend.frameon": False,
-}
-
 _PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
-
-Table = tuple[Sequence[str], Sequence[Sequence[object]]]
-"""Header and rows."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture and its data."""
-
-    name: str
-    """Name of its files."""
-    title: str
-    figure: Figure
-    table: Table
-
-    def svg(self) -> str:
-        """Return the picture as SVG, the same for the same data."""
-        out = io.StringIO()
-        with mpl.rc_context({**_STYLE, "svg.hashsalt": self.name}):
-            self.figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-        text = out.getvalue()
-        return text[text.index("<svg") :]
-
-    def png(self) -> bytes:
-        """Return the picture as PNG, on white."""
-        out = io.BytesIO()
-        with mpl.rc_context(_STYLE):
-            self.figure.savefig(out, format="png", dpi=144, facecolor=PAPER)
-        return out.getvalue()
 
 
 def pictures(
     rows: Sequence[Row],
     series: Mapping[tuple[str, str], list[Point]],
     marks: Mapping[tuple[str, str], list[Mark]] | None = None,
+    heat: Mapping[tuple[str, str], list[Moment]] | None = None,
 ) -> list[Picture]:
     """Return all pictures that the rows allow.
 
-    series: (system, load) to the points of its time series. marks: the same to its faults.
+    series: (system, load) to the points of its time series. marks: the same to its faults.  heat:
+    the same to its latencies over time.
     """
     systems = list(dict.fromkeys(row.system for row in rows))
     colour = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(systems)}
     measured = [row for row in rows if row.kind != "null"]
     made: list[Picture] = []
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         for draw in (_by_depth, _by_size, _by_jobs):
             made += list(draw(measured, colour))[:MOST]
         if measured:
             made.append(_processors(measured, colour))
         made += list(_latencies(measured, colour))[:MOST]
         made += list(_over_time(measured, colour, series, marks or {}))[:MOST]
-        made += list(_heat(measured))[:MOST]
+        made += list(heat_maps(measured, heat or {}, marks or {}))[:MOST]
     return made
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point of a time series."""
-
-    round: int
-    part: float
-    """The position in the round, 0 to 1."""
-    iops: float
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A fault on purpose on the time axis."""
-
-    round: int
-    begin: float
-    """Position in the round, 0 to 1."""
-    end: float
-    said: str
 
 
 def _groups(
@@ -361,39 +283,3 @@ def _faults(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
         said.add(mark.said)
         first, last = mark.round - 0.5 + mark.begin, mark.round - 0.5 + mark.end
         axes.axvspan(first, last, color=colour, alpha=0.18, hatch="//", linewidth=0, label=label)
-
-
-def _heat(rows: Sequence[Row]) -> Iterator[Picture]:
-    """Yield a heat map of latency over the rounds, if there are enough."""
-    for row in rows:
-        if len(row.rounds) < _COLUMNS:
-            continue
-        parts = [{int(k): int(v) for k, v in json.loads(one["bins"]).items()} for one in row.rounds]
-        low = math.log10(max(min(row.bins), 1))
-        high = math.log10(max(row.bins)) + 0.01
-        cells = [[0.0] * len(parts) for _ in range(50)]
-        for column, part in enumerate(parts):
-            total = sum(part.values())
-            for value, count in part.items():
-                line = int((math.log10(max(value, 1)) - low) / (high - low) * 50)
-                cells[min(line, 49)][column] += count / total
-        figure = Figure(figsize=(9.0, 2.8), layout="constrained")
-        axes = figure.subplots()
-        edges = [10 ** (low + (high - low) * n / 50) / 1000 for n in range(51)]
-        shown = [[math.log10(cell) if cell else math.nan for cell in line] for line in cells]
-        mesh = axes.pcolormesh(
-            [n + 0.5 for n in range(len(parts) + 1)], edges, shown, cmap="viridis", rasterized=True
-        )
-        axes.set_yscale("log")
-        axes.set_xlabel("round")
-        axes.set_ylabel("latency, µs")
-        figure.colorbar(mesh, ax=axes, label="part of the I/Os, log10")
-        header = ["round", "p50 µs", "p99 µs", "p99.9 µs"]
-        columns = ("p50_ns", "p99_ns", "p99_9_ns")
-        table = [
-            [one["round"], *(figure_text(one[c], 1e-3) for c in columns)] for one in row.rounds
-        ]
-        title = f"{row.system}: {row.title}"
-        yield Picture(
-            file_name(f"heat {title}"), f"{title}: latency by round", figure, (header, table)
-        )

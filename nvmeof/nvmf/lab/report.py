@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from html import escape
@@ -10,8 +11,10 @@ from importlib import resources
 
 from nvmf.lab import tidy
 from nvmf.lab.compare import METRICS, Ratio, compared, of_systems
+from nvmf.lab.drawing import INK, Mark, Moment, Picture, Point, Table
+from nvmf.lab.errors import LabError
 from nvmf.lab.machine import sentence
-from nvmf.lab.pictures import INK, Mark, Picture, Point, Table, pictures
+from nvmf.lab.pictures import pictures
 from nvmf.lab.store import Results
 from nvmf.lab.tidy import Row
 
@@ -29,7 +32,7 @@ class Report:
         self.machine = results.machine()
         self.rows = tidy.rows(results)
         self.doubts = tidy.doubts(results, self.rows)
-        self.pictures = pictures(self.rows, _series(results), _marks(results))
+        self.pictures = pictures(self.rows, _series(results), _marks(results), _heat(results))
         self.ratios = _ratios(self.rows)
         self.failures = [
             f"{one['system']}: {one['title']}, round {one['round']}: {one['error']}"
@@ -160,6 +163,26 @@ def _series(results: Results) -> dict[tuple[str, str], list[Point]]:
     for one in results.rows(query):
         point = Point(one["round"], one["ms"] / max(one["last"], least), one["rate"])
         made.setdefault((one["system"], one["load"]), []).append(point)
+    return made
+
+
+def _heat(results: Results) -> dict[tuple[str, str], list[Moment]]:
+    made: dict[tuple[str, str], list[Moment]] = {}
+    query = (
+        "SELECT system, load, round, ms, latency.bins AS bins, max(ms) OVER (PARTITION BY round.id)"
+        " AS last FROM latency JOIN round ON round.id = round_id ORDER BY round.id, ms"
+    )
+    least = _least(results)
+    for one in results.rows(query):
+        try:
+            bins = {int(value): int(count) for value, count in json.loads(one["bins"]).items()}
+        except (ValueError, AttributeError):
+            raise LabError(
+                f"the latencies over time of {one['system']}, {one['load']}, round {one['round']} "
+                "are damaged"
+            ) from None
+        moment = Moment(one["round"], one["ms"] / max(one["last"], least), bins)
+        made.setdefault((one["system"], one["load"]), []).append(moment)
     return made
 
 

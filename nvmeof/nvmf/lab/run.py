@@ -167,11 +167,10 @@ class Run:
             "stolen": sampler.part("stolen"),
             "fio": f"fio/{name}.json",
         }
+        logs = self._results.folder / "fio"
+        latencies = fio_module.latencies(logs)
         self._results.add_round(
-            row,
-            fio_module.series(self._results.folder / "fio"),
-            sampler.rows(),
-            timeline.events,
+            row, fio_module.series(logs), sampler.rows(), timeline.events, latencies
         )
         if sampler.part("stolen") > 0.02:
             said = "The hypervisor took more than 2 % of the processors' time in some measurements."

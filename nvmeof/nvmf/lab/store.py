@@ -3,7 +3,7 @@
 
 description.json   the description, all paths absolute
 machine.json       facts of the machine, versions
-results.sqlite     tables round, series, sample, event (faults on purpose), doubt, meta
+results.sqlite     tables round, series, latency, sample, event (faults on purpose), doubt, meta
 fio/               job files and fio's own JSON, untouched
 system-NAME.log    messages of a system
 """
@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nvmf.lab.errors import DamagedError, LabError
+from nvmf.lab.histogram import Bins
 from nvmf.lab.tables import Table, View
 from nvmf.lab.timeline import Event
 
-FORMAT = 2
+FORMAT = 3
 """Version of the directory's layout and of the tables."""
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -45,6 +46,10 @@ CREATE TABLE series (
     round_id INTEGER NOT NULL REFERENCES round (id) ON DELETE CASCADE,
     ms INTEGER NOT NULL, iops REAL, mean_ns REAL);
 CREATE INDEX series_round ON series (round_id);
+CREATE TABLE latency (
+    round_id INTEGER NOT NULL REFERENCES round (id) ON DELETE CASCADE,
+    ms INTEGER NOT NULL, bins TEXT NOT NULL);
+CREATE INDEX latency_round ON latency (round_id);
 CREATE TABLE sample (
     round_id INTEGER NOT NULL REFERENCES round (id) ON DELETE CASCADE,
     ms INTEGER NOT NULL, machine_busy REAL, target_cpus REAL,
@@ -183,6 +188,7 @@ class Results:
         series: Iterable[tuple[int, float, float | None]] = (),
         samples: Iterable[tuple[int, float, float | None, float | None]] = (),
         events: Iterable[Event] = (),
+        latencies: Iterable[tuple[int, Bins]] = (),
     ) -> None:
         """Add a measurement, or replace a failed one; all or nothing, also after a crash."""
         names = ", ".join(row)
@@ -197,6 +203,10 @@ class Results:
             )
             database.executemany(
                 "INSERT INTO series VALUES (?, ?, ?, ?)", ((made.lastrowid, *s) for s in series)
+            )
+            database.executemany(
+                "INSERT INTO latency VALUES (?, ?, ?)",
+                ((made.lastrowid, ms, json.dumps(bins)) for ms, bins in latencies),
             )
             database.executemany(
                 "INSERT INTO sample VALUES (?, ?, ?, ?, ?)", ((made.lastrowid, *s) for s in samples)
@@ -224,7 +234,8 @@ def _checked(folder: Path, *, write: bool) -> sqlite3.Connection:
         with _reported(folder):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version == FORMAT:
-                database.execute("SELECT 1 FROM round, meta, doubt, series, sample, event LIMIT 1")
+                tables = "round, meta, doubt, series, latency, sample, event"
+                database.execute(f"SELECT 1 FROM {tables} LIMIT 1")
                 if write:
                     said = database.execute("PRAGMA quick_check(1)").fetchone()[0]
                     if said != "ok":

@@ -41,6 +41,7 @@ def add_commands(subparsers: Subparsers) -> None:
         _MORE,
         examples=(
             "nvmeof lab run --profile quick",
+            "nvmeof lab run lab.toml --try",
             "nvmeof lab run lab.toml -d results/monday",
             "nvmeof lab run --resume results/monday",
             "nvmeof lab run --profile four-corners --system disk=/dev/nvme1n1 "
@@ -75,6 +76,13 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("--rounds", metavar="N", type=int, help="instead of the description's")
     parser.add_argument(
         "--runtime", metavar="SECONDS", type=float, help="instead of the description's"
+    )
+    parser.add_argument(
+        "--try",
+        dest="short",
+        action="store_true",
+        help="measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a "
+        "description works: the figures say nothing",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -173,13 +181,15 @@ def _described(args: argparse.Namespace) -> Lab:
         raise UsageError("give a description, or --profile quick")
     changes = {"rounds": args.rounds, "runtime": args.runtime}
     changes = {key: value for key, value in changes.items() if value is not None}
-    if not changes:
+    if not changes and not args.short:
         return lab
     import json
 
+    from nvmf.lab.short import shortened
+
     data = json.loads(to_json(lab))
     data["method"] = {**data.get("method", {}), **changes}
-    return from_dict(data, "arguments")
+    return from_dict(shortened(data) if args.short else data, "arguments")
 
 
 def _refuse_missing(lab: Lab) -> None:
