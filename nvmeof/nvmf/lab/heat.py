@@ -14,8 +14,6 @@ from nvmf.lab.drawing import COLOURS, Mark, Moment, Picture
 from nvmf.lab.tidy import Row
 from nvmf.lab.words import figure_text, file_name
 
-_COLUMNS = 5
-"""Fewest columns of a heat map."""
 _COLUMNS_MOST = 240
 """Columns of a heat map, of all rounds together."""
 _CELLS = 50
@@ -31,7 +29,7 @@ def heat_maps(
     for row in rows:
         parts = heat.get((row.system, row.load)) or _whole_rounds(row)
         edges, cells = _cells(parts)
-        if len(edges) <= _COLUMNS:
+        if not cells:
             continue
         figure = Figure(figsize=(9.0, 2.8), layout="constrained")
         axes = figure.subplots()
