@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What may go wrong in the storage lab: a sentence, what was measured is kept, and the run goes on.
+"""Bad input of the storage lab: a sentence, what was measured is kept, and the run goes on.
 
 Elsewhere: fio that is missing or too old (run), a system that dies (run), a disk that fills
 (faults), damaged results (run).

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "examples" / "lab"
 HERE = ("file", "path-loss", "persistence", "stores", "wire")
-"""Those that need no other machine, and no RDMA device of the system; regression is in the gate."""
+"""Examples for this machine, without an RDMA device of the system; regression is in the gate."""
 FEWER = {
     "persistence": (
         ('bs = ["512", "4k", "64k"]', 'bs = "512"'),

@@ -22,7 +22,7 @@ from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import CODE_MASK, DNR, Status, StatusError
 
 _MDTS, _MDTS_MOST = 77, 4
-"""Of Identify Controller data, and its largest value here: 64 KiB."""
+"""Offset of MDTS in Identify Controller data, and its largest value here: 64 KiB."""
 _CNTLID = slice(78, 80)
 _IOCCSZ = slice(1792, 1796)
 _FLBAS, _LBAF = 26, 128
@@ -70,7 +70,7 @@ class Session:
 
 @dataclass(slots=True)
 class Tally:
-    """What a live host has sent."""
+    """Counts of the commands that live hosts have sent."""
 
     connections: int = 0
     played: int = 0

@@ -19,7 +19,7 @@ Takes = Callable[[Owner], bool]
 
 @dataclass
 class Fate:
-    """What happens to one frame."""
+    """The consequences of faults for a frame."""
 
     copies: list[bytes]
     """The frames to send in its place."""

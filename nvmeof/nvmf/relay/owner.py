@@ -26,7 +26,7 @@ _K = TypeVar("_K")
 
 @dataclass(slots=True)
 class Owner:
-    """What is known about a frame; None: not known, or of no namespace."""
+    """The owner of a frame; None: not known, or of no namespace."""
 
     host: str | None = None
     subsystem: str | None = None
@@ -41,7 +41,7 @@ class Queue:
     """A queue pair of a host, and its commands without a response."""
 
     owner: Owner = field(default_factory=Owner)
-    """Of frames of no namespace."""
+    """The owner of frames of no namespace."""
     pending: dict[int, tuple[int | None, list[int]]] = field(default_factory=dict)
     """By CID: namespace and keys."""
     keys: dict[int, int | None] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class _Pair:
     )
     """Namespace of the message that continues."""
     psn: int = -1
-    """Of the last packet of Connect's data."""
+    """PSN of the last packet of Connect's data."""
 
 
 class PacketOwner:
