@@ -313,3 +313,42 @@ async def test_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
         space: dict[str, Any] = {}
         exec(f"async def example(url):\n{textwrap.indent(example, '    ')}", space)
         await space["example"](target.url)
+
+
+# ---- memory that fails ----
+
+
+@pytest.mark.parametrize(
+    ("device", "method"),
+    [
+        ("iwarp", "write-read"),
+        ("iwarp", "write-send"),
+        ("roce", "write-read"),
+        ("roce", "write-flush"),
+    ],
+)
+async def test_a_write_to_memory_that_has_failed_is_not_answered_as_persistent(
+    device: str, method: str
+) -> None:
+    """The file is truncated: its pages raise SIGBUS, as bad memory does."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "pmem"
+        path.write_bytes(bytes(4 << 20))
+        text = CONFIG.replace('"ram"', f'"pmem"\npath = "{path}"\npower_fail_atomic = false')
+        there: dict[str, Any] = {"method": method}
+        if device == "roce":
+            text = over_roce(own_address(), text)
+            there |= {"device": "roce", "host_traddr": own_address()}
+        async with running(text) as target:
+            memory = await opened(target, **there)
+            try:
+                await memory.write(0, b"1" * 4096)
+                with path.open("r+b") as file:
+                    file.truncate(1 << 20)
+                with pytest.raises(OSError):
+                    await memory.write(3 << 20, b"2" * 4096)
+            finally:
+                await memory.close()
+            async with await opened(target, **there) as memory:
+                with pytest.raises(OSError):
+                    await memory.write(0, b"3" * 4096)

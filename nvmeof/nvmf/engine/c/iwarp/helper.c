@@ -194,6 +194,8 @@ static int helper_start(void)
 	if (!rc) {
 		/* the application's threads handle signals */
 		sigfillset(&all);
+		sigdelset(&all, SIGBUS);	/* memory that has failed: blocked, it would end the process */
+		sigdelset(&all, SIGSEGV);
 		pthread_sigmask(SIG_BLOCK, &all, &old);
 		pthread_attr_init(&attr);
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -13,6 +13,7 @@
 
 #include "lock.h"
 #include "stag.h"
+#include "util/bad.h"
 #include "util/list.h"
 #include "verbs.h"
 
@@ -76,17 +77,30 @@ static inline enum iw_access iw_mr_look(const struct ibv_pd *pd, const struct iw
 	return iw_mr_check(pd, windows, stag, to, len, access);
 }
 
+/* Whether memory of this region or window has failed. */
+static inline bool iw_mr_failed(uint32_t stag)
+{
+	const struct iw_stag *s;
+
+	if (__builtin_expect(!atomic_load_explicit(&bad_ranges, memory_order_acquire), 1))
+		return false;
+	s = iw_stag_find(stag);
+	return s && bad_within(s->base, s->length);
+}
+
 /*
  * The data of a WRITE's segment has been placed: if its region is persistent memory, make the data persistent, so
- * that it is before anything behind the WRITE is answered.  The caller has checked the bytes for the segment's start.
+ * that it is before anything behind the WRITE is answered.  False if memory of the region has failed: then nothing
+ * behind it may be answered.  The caller has checked the bytes for the segment's start.
  */
 void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len);
-static inline void iw_mr_placed(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)
+static inline bool iw_mr_placed(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)
 {
 	const struct iw_stag *s = iw_stag_find(stag);
 
 	if (__builtin_expect(s && s->access & VERBS_PLACE_PERSISTENTLY, 0))
 		iw_mr_persist(pd, stag, to, len);
+	return !iw_mr_failed(stag);
 }
 
 /* The range of a region or window of which these access rights can be used; false if there is none. */

@@ -385,7 +385,8 @@ enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 	switch (rx->opcode) {
 	case RDMAP_WRITE:
 		stat_add(&rx->written, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
-		iw_mr_placed(s->pd, rx->stag, rx->start, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
+		if (!iw_mr_placed(s->pd, rx->stag, rx->start, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED))
+			return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL, "memory that the peer writes has failed");
 		return IW_GO_ON;
 	case RDMAP_READ_RESP:
 		return rx->last ? end_read_resp(s, out) : IW_GO_ON;

@@ -135,7 +135,8 @@ static bool put_answer(struct iw_stream *s, struct tx_batch *b)
 	if (b->nrec && is_cut_badly(s, b, FPDU_TAGGED, len))
 		return false;
 	if (len) {
-		b->err = iw_mr_look(s->pd, &s->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
+		b->err = iw_mr_failed(r->src_stag) ? IW_BAD_BOUNDS :
+			 iw_mr_look(s->pd, &s->windows, r->src_stag, src, len, IBV_ACCESS_REMOTE_READ);
 		if (b->err != IW_OK)
 			return false;
 	}

@@ -14,6 +14,16 @@ uint32_t ro_response_packets(const struct ro_qp *qp, uint32_t len)
 	return ro_packets(len, qp->mtu);
 }
 
+/* Touch memory of a packet, which is in two pages at most: if that fails, there is no data to answer with. */
+static bool is_readable(uint32_t rkey, uint64_t va, uint32_t len)
+{
+	const volatile uint8_t *at = (const volatile uint8_t *)(uintptr_t)va;
+
+	(void)at[0];
+	(void)at[len - 1];
+	return !iw_mr_failed(rkey);
+}
+
 static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd)
 {
 	const uint32_t n = ro_response_packets(qp, rd->len), off = rd->sent * qp->mtu;
@@ -26,8 +36,8 @@ static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd
 	};
 	uint8_t *packet;
 
-	if (len && iw_mr_look(qp->qp.pd, &qp->windows, rd->rkey, rd->va + off, len,
-			      IBV_ACCESS_REMOTE_READ) != IW_OK)
+	if (len && (iw_mr_look(qp->qp.pd, &qp->windows, rd->rkey, rd->va + off, len, IBV_ACCESS_REMOTE_READ) != IW_OK ||
+		    !is_readable(rd->rkey, rd->va + off, len)))
 		return false;
 	packet = ro_burst_packet(b, &bth, len);
 	if (ro_ops[bth.opcode].flags & RO_F_AETH) {
@@ -49,6 +59,8 @@ static bool flush_piece(struct ro_qp *qp, struct ro_read *rd)
 	if (iw_mr_look(qp->qp.pd, &qp->windows, rd->rkey, rd->va, len, VERBS_ACCESS_FLUSH_PERSISTENT) != IW_OK)
 		return false;
 	lines_write_back((const void *)(uintptr_t)rd->va, len);
+	if (iw_mr_failed(rd->rkey))
+		return false;
 	rd->va += len;
 	rd->to_flush -= len;
 	qp->rsp.flushing = rd->to_flush;
@@ -175,6 +187,10 @@ static void take_flush(struct ro_qp *qp, const struct ro_packet *p)
 		rd.to_flush = 0;	/* the placed data is visible to all */
 	else if (rd.to_flush && rd.to_flush <= FLUSH_PIECE)
 		(void)flush_piece(qp, &rd);
+	if (iw_mr_failed(rd.rkey)) {
+		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory that the peer's FLUSH is of has failed");
+		return;
+	}
 	r->flushing = rd.to_flush;
 	respond_empty(qp, p, &rd);
 }
@@ -198,6 +214,10 @@ static void take_atomic_write(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	memcpy(&value, p->payload, sizeof(value));
 	__atomic_store_n((uint64_t *)(uintptr_t)va, value, __ATOMIC_SEQ_CST);
+	if (iw_mr_failed(ro_get32(p->ext + 8))) {
+		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory that the peer wrote to has failed");
+		return;
+	}
 	respond_empty(qp, p, &rd);
 }
 

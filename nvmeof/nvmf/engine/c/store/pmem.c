@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "pmem.h"
+#include "util/bad.h"
 
 static void pmem_zero(struct store *store, uint64_t offset, size_t length)
 {
@@ -74,6 +75,7 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 			 pmem_map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
 			return store_refuse(err, len, errno, "cannot map %s again: %s",
 					    store->path, strerror(errno));
+		bad_forget((uintptr_t)store->map, store->map_length);
 		store_touch_forget(store);
 		__atomic_store_n(&store->failed, 0, __ATOMIC_RELEASE);
 		rc = pmem_tail_again(store, &st, err, len);

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "store_internal.h"
+#include "util/bad.h"
 
 enum { MAPS = 1024 };
 
@@ -41,6 +42,7 @@ static bool sigbus_patch(uintptr_t address)
 		if (mmap(page, maps[i].granularity, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return false;
+		bad_add((uintptr_t)page, maps[i].granularity);
 		__atomic_store_n(maps[i].failed, 1, __ATOMIC_RELEASE);
 		return true;
 	}
@@ -116,7 +118,9 @@ void store_unguard_map(void *map)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < MAPS; i++)
-		if (maps[i].base == (uintptr_t)map)
+		if (maps[i].base == (uintptr_t)map) {
+			bad_forget(maps[i].base, maps[i].length);
 			__atomic_store_n(&maps[i].base, 0, __ATOMIC_RELEASE);
+		}
 	pthread_mutex_unlock(&lock);
 }

@@ -67,6 +67,8 @@ struct background *background_start(const char *name)
 	sem_init(&b->count, 0, 0);
 	/* The application's threads handle signals. */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);	/* memory that has failed: blocked, it would end the process */
+	sigdelset(&all, SIGSEGV);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&b->thread, NULL, background_main, b);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
