@@ -12,7 +12,7 @@ import nvmf.target
 from nvmf.replication import Mirror
 from nvmf.replication.store import MirrorStore
 from support.historyhosts import Hosts
-from support.mirrorlab import LEG, clean, data_of, leg_of, leg_text, mirror_text, remotes
+from support.mirrorlab import LEG, clean, data_of, leg_of, leg_text, mirror_text, remotes, until
 from support.replicas import Memory, files
 from wire.served import Served
 
@@ -87,7 +87,8 @@ async def test_hosts_of_a_namespace_whose_legs_are_frozen_and_killed(tmp_path: P
                 await clean(target, 3)
                 served.process.kill()
                 await hosts.more(50)
-                assert leg_of(target, f"{url}#1")["state"] != "in-sync"
+                # A process that was killed may take a while to end.
+                await until(lambda: leg_of(target, f"{url}#1")["state"] != "in-sync")
                 await asyncio.to_thread(served.kill)
                 served = await asyncio.to_thread(Served(tmp_path, leg_text(far, port)).wait_ready)
                 await hosts.more(50)
