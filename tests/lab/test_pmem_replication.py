@@ -117,7 +117,7 @@ class Writer:
         self._until(lambda: text in self._output.read_text(errors="replace"), text)
 
     def more(self, count: int) -> None:
-        """Wait until so many more records are acknowledged."""
+        """Wait until count further records are acknowledged."""
         before = self._count()
         self._until(lambda: self._count() >= before + count, f"{count} more records")
 

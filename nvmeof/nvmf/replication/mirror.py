@@ -83,9 +83,8 @@ class _Paced(MirrorMembers):
 class Mirror:
     """A block device: written to all replicas, acknowledged at the quorum, read from any in sync.
 
-    One writer: opening a mirror fences the earlier one, whose operations end with Deposed.  Reads
-    and writes of any number of tasks may overlap.  For each block they are linearizable.  While
-    fewer replicas than the quorum are there, operations wait.
+    Opening it fences the earlier writer, whose operations end with Deposed.  Concurrent reads and
+    writes are linearizable for each block.  With fewer replicas than the quorum, operations wait.
     """
 
     def __init__(
@@ -109,12 +108,10 @@ class Mirror:
             timeout: Seconds after which a replica that does not answer is lost.
             patience: Seconds for which a write that a quorum has waits for the other replicas.
                 After that they lag in its region, and are resynchronised.
-            resync_rate: Bytes a second to copy at most while the mirror is read or written. None:
-                as many as possible, as when it is not used.
+            resync_rate: Maximum bytes a second to copy while the mirror is in use; None: no limit.
             retry: Seconds after which a replica that was lost is tried again.
             lost: Called with the name of a replica that was lost, and the reason.
-            adopt_blank: Whether a replica that is tried again may be blank (only zeroes in its
-                header): it gets a header, and is copied as a whole.
+            adopt_blank: A replica that is tried again may be blank, and is then copied as a whole.
         """
         self._core = _Paced(len(replicas), quorum, patience=patience)
         self._core.rate = resync_rate

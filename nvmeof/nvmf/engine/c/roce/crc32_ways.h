@@ -13,7 +13,7 @@ enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is worth it; it
 /* Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least. */
 typedef void crc32_fold(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16]);
 
-/* Those of this processor, the fastest first; returns their number. */
+/* Set the ways of this processor, the fastest first, and return their number. */
 unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS]);
 
 #endif
