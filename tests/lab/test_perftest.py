@@ -36,7 +36,7 @@ def gid_index(listing: str, address: str) -> str:
 
 @pytest.fixture
 def ends(guest: Guest, cable: Network, need_product: None) -> dict[str, list[str]]:
-    """What each end adds to a command line that connects its queue pairs by hand."""
+    """Words that each end adds to a command line that connects its queue pairs by hand."""
     use_device(guest, "rxe")
     inside = guest.run("ibv_devinfo -v").stdout
     outside = Outside(cable).run([*VERBS, "ibv_devinfo", "-v"]).stdout

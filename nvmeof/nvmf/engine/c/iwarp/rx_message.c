@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received DDP segments: the header is checked, the payload is assigned its destination, the end of a message is
- * handled.  All checks of the specifications are here, each with its TERMINATE code.
+ * Received DDP segments: checks of the header, each with its TERMINATE code, the payload's destination, a message's end.
  *
  * Runs under qp->lock, on the thread that polls.  Memory is looked up at each step, so that a region that is
  * deregistered in the middle of a segment is not written to.
