@@ -1197,6 +1197,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l resume -x -d 'continue an
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l overwrite -x -d 'path or NQN of a system whose data may be destroyed; may be repeated'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l rounds -x -d 'instead of the description'"'"'s'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l runtime -x -d 'instead of the description'"'"'s'
+complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l try -d 'measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a description works: the figures say nothing'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l quiet -d 'show no progress'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run; and test $_shtab_nvmeof_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a description (TOML)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq 0' -a report -d 'Make a report of a run: HTML with pictures, Markdown, SVG and PNG.'

@@ -936,6 +936,7 @@ _shtab_nvmeof_lab_run_options=(
   "*--overwrite[path or NQN of a system whose data may be destroyed\; may be repeated]:WHAT:"
   "--rounds[instead of the description\'s]:N:"
   "--runtime[instead of the description\'s]:SECONDS:"
+  "--try[measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a description works\: the figures say nothing]"
   "--quiet[show no progress]"
   ":a description (TOML):_files"
 )
