@@ -43,7 +43,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "that is what replication costs. The log appends records of each size, from as many\n"
         "tasks as the depth says: records that wait at the same time travel together. Python\n"
         "begins and ends each operation: these are not figures of the engine. The mirror is also\n"
-        "measured with write_many(), one call for as many writes as the depth, unless there are\n"
+        "measured with write_many, one call for as many writes as the depth, unless there are\n"
         "reads. Writes have Force Unit Access set. The namespaces (NSID 1) are overwritten, and\n"
         "stay reserved for this host.",
         examples=EXAMPLES,
