@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import nvmf.target
+from nvmf.replication.managed import ManagedMirror
 from nvmf.replication.mirrorformat import SLOT, Header
 from nvmf.rpc.mirror import Mirror, MirrorLeg
+from nvmf.target.io.storethread import PythonStore
 from nvmf.target.service.embedded import Target
 from support.replicas import files
 
@@ -96,9 +98,19 @@ async def remotes(folder: Path, count: int = 2, size: int = 4 << 20) -> AsyncIte
 
 
 def state_of(target: Target) -> Mirror:
-    """Return the state of the only mirror of a target."""
-    (found,) = target._server.storage.mirrors()
+    """Return the state of the only mirror of a target: the present one, which the target itself
+    looks at ten times a second.
+    """
+    storage = target._server.storage
+    for store in storage._stores.values():
+        if isinstance(store, PythonStore) and isinstance(store.mirror, ManagedMirror):
+            store._call(_see(store.mirror), 60)
+    (found,) = storage.mirrors()
     return found
+
+
+async def _see(mirror: ManagedMirror) -> None:
+    mirror._see()
 
 
 def leg_of(target: Target, name: str) -> MirrorLeg:
