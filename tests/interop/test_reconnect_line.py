@@ -34,7 +34,7 @@ def copy(port: int, loss: int) -> list[str]:
             "iwarp",
             "--reconnect-delay",
             "0.2",
-            "-l",
+            "--ctrl-loss-tmo",
             str(loss),
             "-d",
             "/dev/null",

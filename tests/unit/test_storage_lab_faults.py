@@ -34,8 +34,8 @@ rate = 0.000001
 
 [[system.fault]]
 kind = "hang"
-begin = 0.2
-seconds = 0.2
+begin = 1.5
+seconds = 1
 """
 
 
@@ -54,7 +54,7 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
 
 
 def test_faults_are_kept_and_marked(tmp_path: Path, fio: Path, fio_engine: Path) -> None:
-    method = "[method]\nruntime = 1.5\nrounds = 1\ntimeout = 120\n"
+    method = "[method]\nruntime = 3\nrounds = 1\ntimeout = 120\n"
     path = write(tmp_path, RAM, FAULTS, READS, method)
     done = lab("run", path, "-d", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_faults_are_kept_and_marked(tmp_path: Path, fio: Path, fio_engine: Path)
         assert isinstance(begin, int)
         assert isinstance(end, int)
         assert isinstance(hits, int)
-        assert 200 <= begin < end
+        assert 1500 <= begin < end
         assert hits >= 1
     assert all(end is None for said, _, end, _ in events if said != "commands hang")
     (counted,) = rows(out, "SELECT target_counters FROM round LIMIT 1")

@@ -95,7 +95,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "explain": "show the NVMe-oF connections of a capture file, and what is wrong",
     },
     "replay": {
-        "replay": "send the commands of a capture file to a target, and compare its responses",
+        "replay": "play the host or the target of a capture file against a live peer",
     },
     "kernel.connect": {
         "connect": "connect the kernel to a subsystem, and wait for its block devices",

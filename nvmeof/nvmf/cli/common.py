@@ -205,6 +205,8 @@ def as_nvme_cli(args: argparse.Namespace) -> None:
         if most is None:
             _without_value(args, flag, name)
         elif args.url is not None and given not in (None, "rdma"):
+            if "://" not in args.url:
+                raise UsageError(f"{args.url!r} is not a URL: nvme+rdma://ADDRESS:PORT/NQN")
             try:
                 value = number_argument(given)
             except argparse.ArgumentTypeError as error:
