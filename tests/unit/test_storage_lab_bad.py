@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bad input of the storage lab: a sentence, what was measured is kept, and the run goes on.
 
-Elsewhere: fio that is missing or too old (run), a system that dies (run), a disk that fills
-(faults), damaged results (run).
+Elsewhere: a system that dies (run), a disk that fills (faults), damaged results (run).
 """
 
 from __future__ import annotations
@@ -104,3 +103,27 @@ def test_fio_is_gone_when_a_run_is_continued(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "cannot run" in done.stderr
     assert rounds(out) == before
+
+
+@pytest.mark.usefixtures("fio", "fio_engine")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (None, "cannot run"),
+        ("echo fio-2.1", "the lab needs 3.28 or later"),
+        ("echo hello", "is not fio"),
+        ('[ "$1" = --version ] && echo fio-3.33 || kill -9 $$', "fio was killed by SIGKILL"),
+        ('[ "$1" = --version ] && echo fio-3.33 || { echo boom; exit 7; }', "status 7: boom"),
+        ('[ "$1" = --version ] && echo fio-3.33 || true', "fio wrote no valid JSON"),
+    ],
+)
+def test_bad_fio(tmp_path: Path, script: str | None, words: str) -> None:
+    program = tmp_path / "fio"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    path = write(tmp_path, NULL, READS, SHORT)
+    done = lab("run", path, "-d", tmp_path / "out", env={"NVMF_FIO": str(program)})
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -325,29 +325,6 @@ def test_set_up_and_tear_down(tmp_path: Path) -> None:
     assert "set-up failed with status 4: no disk" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        (None, "cannot run"),
-        ("echo fio-2.1", "the lab needs 3.28 or later"),
-        ("echo hello", "is not fio"),
-        ('[ "$1" = --version ] && echo fio-3.33 || kill -9 $$', "fio was killed by SIGKILL"),
-        ('[ "$1" = --version ] && echo fio-3.33 || { echo boom; exit 7; }', "status 7: boom"),
-        ('[ "$1" = --version ] && echo fio-3.33 || true', "fio wrote no valid JSON"),
-    ],
-)
-def test_bad_fio(tmp_path: Path, script: str | None, words: str) -> None:
-    program = tmp_path / "fio"
-    if script is not None:
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-    path = write(tmp_path, NULL, READS, SHORT)
-    done = lab("run", path, "-d", tmp_path / "out", env={"NVMF_FIO": str(program)})
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_damaged_directories(results: Path, tmp_path: Path) -> None:
     assert "is not a results directory" in lab("report", tmp_path).stderr
     folder = tmp_path / "damaged"
