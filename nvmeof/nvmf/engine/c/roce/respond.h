@@ -11,6 +11,8 @@
 void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why);
 /* Count a packet that takes this many PSNs as received. */
 void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets);
+/* No acknowledgement is due any longer: one was sent, or a response stands for it. */
+void ro_acknowledged(struct ro_qp *qp);
 
 /* ---- respond_memory.c ---- */
 

@@ -119,7 +119,7 @@ static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	ro_taken(qp, p, ro_response_packets(qp, ro_get32(p->ext + 12)));
-	qp->rsp.ack_due = false;	/* the response says it */
+	ro_acknowledged(qp);	/* by the response */
 }
 
 static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
@@ -149,7 +149,7 @@ static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
 	r->reads[r->reads_head++ % RO_MAX_RD] = rd;
 	r->atomics[r->atomics_head++ % RO_MAX_RD] = rd;
 	ro_taken(qp, p, 1);
-	qp->rsp.ack_due = false;	/* the response says it */
+	ro_acknowledged(qp);	/* by the response */
 }
 
 /* Answer with a READ response of no bytes. */
@@ -157,7 +157,7 @@ static void respond_empty(struct ro_qp *qp, const struct ro_packet *p, const str
 {
 	qp->rsp.reads[qp->rsp.reads_head++ % RO_MAX_RD] = *rd;
 	ro_taken(qp, p, 1);
-	qp->rsp.ack_due = false;	/* the response says it */
+	ro_acknowledged(qp);	/* by the response */
 }
 
 static void take_flush(struct ro_qp *qp, const struct ro_packet *p)

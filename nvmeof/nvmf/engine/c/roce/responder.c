@@ -19,7 +19,7 @@ static void put_aeth(const struct ro_qp *qp, uint8_t *packet, uint8_t syndrome)
 	packet[RO_BTH] = syndrome;
 }
 
-static void acknowledged(struct ro_qp *qp)
+void ro_acknowledged(struct ro_qp *qp)
 {
 	qp->rsp.ack_due = qp->rsp.ack_held = false;
 	qp->rsp.unacked = 0;
@@ -32,7 +32,7 @@ static void send_aeth(struct ro_qp *qp, struct ro_burst *b, uint8_t syndrome, ui
 
 	put_aeth(qp, packet, syndrome);
 	ro_burst_seal(b, packet, 0);
-	acknowledged(qp);
+	ro_acknowledged(qp);
 }
 
 /* The last packet that was taken. */
@@ -71,7 +71,7 @@ void ro_acknowledge(struct ro_qp *qp)
 	icrc = ro_icrc(&qp->flow, 0, packet, RO_BTH + RO_AETH);
 	memcpy(packet + RO_BTH + RO_AETH, &icrc, RO_ICRC);
 	(void)ro_port_send(qp->port, &qp->peer, packet, sizeof(packet), sizeof(packet));
-	acknowledged(qp);
+	ro_acknowledged(qp);
 }
 
 void ro_refuse(struct ro_qp *qp, uint8_t nak, enum ibv_wc_status status, const char *why)
