@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, StrictInt, model_validator
@@ -42,7 +43,7 @@ PREFIX = "wire-"
 Duration = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
 
 
-class WireRule(Model):
+class WireRule(Model, ABC):
     """Conditions and effects of a fault between hosts and a target, which a relay makes.
 
     A frame is an FPDU of iWARP or a packet of RoCEv2.  Omitted conditions do not restrict it.
@@ -76,9 +77,9 @@ class WireRule(Model):
     """Seconds after which the fault ends."""
 
     @property
+    @abstractmethod
     def effect(self) -> str:
         """The kind, a WireKind."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
