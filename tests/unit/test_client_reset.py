@@ -12,7 +12,9 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.initiator import ConnectionLost, State, connect, sync
+from nvmf.initiator.client.admin import Admin
 from nvmf.spec.opcodes import FeatureId
+from nvmf.spec.properties import Property
 from support.clientlab import OPTIONS, RAM, config, free_port, serving, url
 from wire.served import Served
 
@@ -61,6 +63,23 @@ async def test_commands_meanwhile() -> None:
             await asyncio.gather(controller.reset(), controller.reset())
             more = False
             assert all(await asyncio.gather(*loads))
+
+
+async def test_the_io_queues_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target answers commands of a disabled controller, and they would fail for good."""
+    lost: list[str | None] = []
+    property_set = Admin.property_set
+
+    async def disable(self: Admin, offset: Property, value: int, size: int = 4) -> None:
+        lost.extend(queue.lost for queue in controller.session.queues)
+        await property_set(self, offset, value, size)
+
+    async with serving(RAM) as (_, where), connect(where, **OPTIONS) as controller:
+        with monkeypatch.context() as during:
+            during.setattr(Admin, "property_set", disable)
+            assert await controller.session.reset()
+        assert lost
+        assert set(lost) == {"the controller was reset"}
 
 
 async def test_it_cannot_be_connected_again() -> None:

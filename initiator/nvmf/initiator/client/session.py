@@ -153,11 +153,15 @@ class Session:
     async def reset(self) -> bool:
         """Disable the controller (CC.EN = 0), and end the session; return whether it was disabled.
 
+        The I/O queues are disconnected first, as in Linux: a controller that is disabled may
+        answer the commands in flight with Command Sequence Error, and they are to be sent again.
         False: the connection ended before, or CSTS.RDY did not become 0 in time; as in Linux, the
         queues are disconnected all the same.
         """
         self.resetting = True
         try:
+            if await finished([queue.close("the controller was reset") for queue in self.queues]):
+                raise asyncio.CancelledError
             async with asyncio.timeout(ready_timeout_seconds(self.cap)):
                 cc = Cc(css=self.cc.css, iosqes=6, iocqes=4)
                 await self.admin.property_set(Property.CC, cc.encode())
@@ -184,7 +188,7 @@ class Session:
 
     def _on_lost(self, queue: Queue, reason: str, timed_out: bool) -> None:
         if self.resetting and queue is not self.admin_queue:
-            return  # the controller ends its I/O queues, and then reports that it is disabled
+            return  # it is being disconnected
         about = "" if reason.startswith("queue ") else f"queue {queue.qid}: "
         self.lose(f"{about}{reason}", timed_out=timed_out)
 
