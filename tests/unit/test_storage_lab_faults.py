@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nvmf.lab import describe
+from nvmf.lab import describe, store
 from nvmf.lab.errors import LabError
 from nvmf.lab.machine import facts
 from nvmf.lab.report import Report
@@ -175,12 +175,29 @@ def large(folder: Path) -> Results:
                     "host_cpu_us_per_io": 9,
                     "bins": json.dumps(bins),
                 }
-                results.add_round(row, [(ms, iops, 6e4) for ms in range(250, 10001, 250)])
+                times = range(250, 10001, 250)
+                series = [(ms, iops, 6e4) for ms in times]
+                samples = [(ms, 0.5, 0.5, 9.0) for ms in times]
+                results.add_round(row, series, samples, latencies=[(250, {60_000: 9})])
+    results.set_meta("ended", "1")
+    results.add_doubts(["it was made up"])
     return results
 
 
-def test_a_large_report_stays_small(tmp_path: Path) -> None:
-    with large(tmp_path / "large") as results:
+def test_a_large_report_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a look at the directory takes few steps of SQLite, although no event was recorded."""
+    large(tmp_path / "large").__exit__()
+    connected = store._connected
+
+    def limited(folder: Path, *, write: bool) -> sqlite3.Connection:
+        database = connected(folder, write=write)
+        database.set_progress_handler(lambda: 1, 1000)  # ends a query that takes more steps
+        return database
+
+    with monkeypatch.context() as during:
+        during.setattr(store, "_connected", limited)
+        Results.open(tmp_path / "large").__exit__()
+    with Results.open(tmp_path / "large") as results:
         html = Report(results).html()
     assert len(html.encode()) < 10 * 10**6
     assert html.count("<figure") > 50

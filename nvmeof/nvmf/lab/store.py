@@ -234,8 +234,8 @@ def _checked(folder: Path, *, write: bool) -> sqlite3.Connection:
         with _reported(folder):
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version == FORMAT:
-                tables = "round, meta, doubt, series, latency, sample, event"
-                database.execute(f"SELECT 1 FROM {tables} LIMIT 1")
+                for table in ("round", "meta", "doubt", "series", "latency", "sample", "event"):
+                    database.execute(f"SELECT 1 FROM {table} LIMIT 1")
                 if write:
                     said = database.execute("PRAGMA quick_check(1)").fetchone()[0]
                     if said != "ok":
