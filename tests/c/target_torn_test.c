@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 	struct store_options ram = { .kind = "ram", .size = 4 << 20, .block_size = BLOCK };
 	struct store_options file = { .kind = "file", .block_size = BLOCK };
 	char disk[32], memory[32];
-	uint64_t reads = 40000;
+	uint64_t reads = 20000;
 
 	check_begin(&argc, argv);
 	if (argc > 1)

@@ -17,6 +17,7 @@ from lab.ours import OursInside
 from lab.prepare import ROOT
 
 EVERY_KERNEL = True
+NEWEST_KERNEL = True
 PYTHON = "/usr/bin/python3"
 """The distribution's Python, which has pyverbs."""
 
@@ -52,7 +53,6 @@ def row(request: pytest.FixtureRequest, vm: Guest, need_product: None) -> Iterat
 NAMES = list(dict.fromkeys(raw_cases.names(iwarp=True) + raw_cases.names(iwarp=False)))
 
 
-@pytest.mark.quick
 # siw and rxe log requests of a hostile host that they refuse.
 @pytest.mark.unclean("siw|rxe|rdma")
 @pytest.mark.parametrize("case", NAMES)
@@ -63,7 +63,6 @@ def test_case(row: Row, guest: Guest, case: str) -> None:
     assert not row.cases[case], f"{row.cases[case]}\n{row.target.log}"
 
 
-@pytest.mark.quick
 def test_the_target_lives_and_says_why(row: Row, guest: Guest) -> None:
     """Every refusal and every end that the host caused is in its log."""
     row.target.wait_no_connections()

@@ -35,6 +35,21 @@ run_ctest() {
     ctest --test-dir "build/$1" --output-on-failure --rerun-failed
 }
 
+# both COMMAND...: COMMAND... dev and COMMAND... asan at the same time, since each has parts that leave a
+# processor idle. What the second one says is shown when the first one has ended.
+both() {
+    mkdir -p build/log
+    "$@" asan >build/log/both.log 2>&1 </dev/null &
+    both_other=$!
+    "$@" dev
+    both_status=$?
+    wait "$both_other" || both_status=1
+    cat build/log/both.log
+    return "$both_status"
+}
+
+build_tree() { "build_$1"; }
+
 # note_ctest TREE LOGS: a line for each test that failed there, with the last line that it said.
 note_ctest() {
     awk -v tree="$1" '
@@ -119,13 +134,11 @@ cmd_test() {
     # Fetching and building the newest one takes minutes, which a first run has better uses for.
     [ "$lab" = quick ] || kernels="$kernels newest"
     prepare_lab_ahead
-    stage "build" build_dev
-    stage "build under ASan and UBSan" build_asan
+    stage "build, and build under ASan and UBSan" both build_tree
     unlock
     case $failed in *build*) die "failed: $failed. The rest waits for the build." ;; esac
     stage "engine for aarch64" check_aarch64
-    stage "C tests" run_ctest dev
-    stage "C tests under ASan and UBSan" run_ctest asan
+    stage "C tests, and C tests under ASan and UBSan" both run_ctest
     say "== lab"
     prepare_lab
     [ -z "$failed" ] || say "FAILED before pytest: $failed"
