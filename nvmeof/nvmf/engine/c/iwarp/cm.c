@@ -300,7 +300,7 @@ void iw_bare_release(struct rdma_cm_id *rid)
 
 		cm_end_qp(qp);
 		qp->owner = NULL;
-		iw_cm_use(1);	/* as the id does, so it cannot fail */
+		iw_cm_use(1);	/* an id counts as well, so the helper runs and this cannot fail */
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 }

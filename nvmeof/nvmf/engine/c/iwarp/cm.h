@@ -60,7 +60,7 @@ struct iw_id {
 	uint8_t revision;
 	bool crc, enhanced;
 	bool again;			/* in the second attempt, with revision 1 */
-	uint64_t refused_until;		/* ns: as long as nobody listens, it connects again */
+	uint64_t refused_until;		/* ns: until then, a refused connection is attempted again */
 	uint16_t ird, ord;
 	unsigned int nudges;
 };
@@ -74,7 +74,7 @@ struct iw_timers {
 };
 extern struct iw_timers iw_timers[IW_ID_ENDED + 1];
 
-/* The depth that a word of the peer allows: our own limit if it leaves the depth to the consumers. */
+/* The depth that the peer's word allows; our own limit if the word leaves the depth to the consumers. */
 static inline uint16_t iw_mpa_depth(uint16_t word)
 {
 	word &= MPA_DEPTH_MASK;
@@ -89,7 +89,7 @@ int iw_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 /* cm.c */
 extern struct list iw_ids;		/* by link */
-int iw_cm_use(int n);			/* add n to the number of ids; the helper runs while there are any */
+int iw_cm_use(int n);			/* add n to the number of ids; the helper runs while it is not 0 */
 struct iw_id *iw_id_new(struct rdma_event_channel *channel, void *context,
 			enum rdma_port_space ps);
 void iw_id_free(struct iw_id *id);

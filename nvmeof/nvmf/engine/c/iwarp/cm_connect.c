@@ -29,7 +29,7 @@ bool iw_id_establish(struct iw_id *id)
 	if (id->polled)
 		iw_helper_poll(EPOLL_CTL_DEL, fd, 0, NULL);
 	id->polled = false;
-	/* in the meantime the application may have destroyed it, or set the error state */
+	/* in the meantime the application may have destroyed it, or put it into the error state */
 	if (!qp || atomic_load(&qp->state) != IBV_QPS_INIT)
 		return false;
 	if (iw_qp_start(qp, fd, id->crc, initiator, id->ird, id->ord)) {
@@ -39,7 +39,7 @@ bool iw_id_establish(struct iw_id *id)
 	}
 	id->fd = -1;
 	if (iw_watch_start(qp)) {
-		/* the kernel has no memory for it: it cannot work from here on */
+		/* the kernel has no memory to watch its socket: the connection is unusable */
 		iw_qp_detach(qp);
 		iw_lock(&qp->lock);
 		qp->stream.fd = -1;
@@ -111,7 +111,7 @@ static bool dial(struct iw_id *id, uint64_t patience_ns)
 	if (id->fd < 0)
 		return false;
 	if (id->bound) {
-		/* the address, and any port: the peer may still have the other connection's end */
+		/* the same address, but any port: the peer may still have its end of the former connection */
 		if (src.ss_family == AF_INET)
 			((struct sockaddr_in *)&src)->sin_port = 0;
 		else

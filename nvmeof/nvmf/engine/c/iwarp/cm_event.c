@@ -10,7 +10,7 @@ static void event_fill(struct iw_event *e, const struct iw_id *id, enum rdma_cm_
 	if (mpa)	/* a peer may send 512 bytes, more than an event has room for */
 		iw_event_data(e, mpa->pd, mpa->pd_len);
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED) {
-		/* as in the kernel's iw_cm: the words of the frame, ird first */
+		/* as in the kernel's iw_cm: the frame's depth words, ird first */
 		p->initiator_depth = (uint8_t)(id->ird > 255 ? 255 : id->ird);
 		p->responder_resources = (uint8_t)(id->ord > 255 ? 255 : id->ord);
 	}

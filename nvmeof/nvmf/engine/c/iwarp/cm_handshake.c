@@ -16,8 +16,8 @@
 enum {
 	HALF_OPEN_MAX = 256,		/* of a listener: connections without a complete request */
 	ACCEPTS = 64,			/* in a row, before other sockets are served */
-	PAUSE_MS = 100,			/* of a listener if the process has no free descriptors */
-	REDIAL_MS = 20,			/* until a connection that was refused is asked for again */
+	PAUSE_MS = 100,			/* pause of a listener if the process has no free descriptors */
+	REDIAL_MS = 20,			/* before a refused connection is attempted again */
 };
 
 static uint64_t handshake_timeout_ns(void)

@@ -4,8 +4,8 @@
  * among those of a completion queue.  The queue does not depend on the owner: it visits it through the functions in
  * the turn.
  *
- * A socket that many completion queues share (steady) has no turn, because it would wake all who sleep on one of them:
- * each of the queues visits its owner at every poll, and the owner decides which one's epoll has the socket.
+ * A socket that many completion queues share (steady) has no turn, because it would wake every thread that sleeps on
+ * one of them: each of the queues visits its owner at every poll, and the owner decides whose epoll has the socket.
  *
  * Locks, in nesting order: progress, then the owner's own, then ring_lock and the channel's.
  */
@@ -26,7 +26,7 @@ enum {
 /* The result of receiving and sending for an owner. */
 struct iw_visit {
 	int bytes;			/* received */
-	bool more;			/* there is more to receive, or a different thread is receiving */
+	bool more;			/* there is more to receive, or another thread is receiving */
 	bool ended;
 };
 
@@ -47,7 +47,7 @@ struct iw_turn {
 	/* cq->progress */
 	int fd;				/* -1: not attached */
 	struct list_link link;		/* in the line of owners to receive for */
-	bool more;			/* there is work; if not set, there may be */
+	bool more;			/* there is work; if false, there may be some */
 	bool end;			/* epoll reported the stream's end: receive until it is reached */
 	bool hup;
 	uint8_t full;			/* visits with a result, since nap */

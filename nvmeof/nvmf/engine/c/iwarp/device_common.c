@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_common.h. */
+/* The common part of the embedded devices; see device_common.h. */
 #include "device_common.h"
 #include "sizes.h"
 #include "stag.h"

@@ -6,8 +6,8 @@
 #include "verbs.h"
 
 /*
- * A device and its context: one of each kind, static, for the whole process.  The context is extended, as programs
- * expect that were compiled against libibverbs; libnvmf-verbs adds its functions to those that the device has.
+ * A device and its context: one of each kind, static, for the whole process.  The context is an extended one, as
+ * programs compiled against libibverbs expect; libnvmf-verbs adds its functions to those of the device.
  */
 struct iw_device {
 	struct ibv_device device;

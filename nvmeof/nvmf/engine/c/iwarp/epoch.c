@@ -58,7 +58,7 @@ struct iw_epoch *iw_epoch_join(void)
 	if (!e) {
 		e = aligned_alloc(IW_CACHE_LINE, sizeof(*e));
 		if (!e)
-			abort();	/* 64 bytes, once per thread, which itself needed far more */
+			abort();	/* 64 bytes, once per thread; the thread itself needed far more */
 		atomic_init(&e->count, 0);
 		atomic_init(&e->taken, true);
 		e->next = atomic_load(&epochs);

@@ -3,8 +3,8 @@
  * Shows which threads are using objects that they looked up without a lock (epoch.c).
  *
  * A thread marks its own slot when it enters a section, and again when it leaves it: two stores to a cache line that
- * no other thread writes.  A thread that has made an object unreachable waits until every slot that was marked has
- * changed once, and can then free the object.  The cost depends only on the number of threads.
+ * no other thread writes.  A thread that has made an object unreachable waits until every marked slot has changed
+ * once, and can then free the object.  The cost depends only on the number of threads.
  *
  * There must be a full barrier between the mark and the first lookup: taking an iw_spin is one on x86, so sections
  * are entered by iw_section_lock() only.

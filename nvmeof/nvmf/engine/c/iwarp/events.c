@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* events.h. */
+/* CM event channels; see events.h. */
 #include "events.h"
 #include "helper.h"
 
@@ -80,7 +80,7 @@ void iw_event_queue(struct iw_event *e)
 	(void)!write(c->ch.fd, &one, sizeof(one));
 }
 
-/* One event less is queued.  Never blocks: the count is the queue's length, and both change under the lock. */
+/* Subtract one from the eventfd.  Never blocks: its count is the queue's length, and both change under the lock. */
 static void uncount(const struct channel *c)
 {
 	uint64_t one;
@@ -98,7 +98,7 @@ static struct iw_event *take(struct channel *c)
 	return container_of(link, struct iw_event, link);
 }
 
-/* Take the queued events of the id with this count out of a channel; their order stays, as that of the others. */
+/* Move the queued events of the id with this count to another list; both lists keep their order. */
 static void take_of(struct channel *c, const unsigned int *pending, struct fifo *taken)
 {
 	struct fifo all;

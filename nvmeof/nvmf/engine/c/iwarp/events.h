@@ -27,8 +27,8 @@ void iw_destroy_event_channel(struct rdma_event_channel *channel);
 int iw_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int iw_ack_cm_event(struct rdma_cm_event *event);
 /*
- * rdma_migrate_id of an id whose count this is.  requests(): under iw_cm_lock, has the new ids of a listener, which no
- * event has reported yet, follow it to its channel.
+ * rdma_migrate_id of the id with this count.  requests(), called under iw_cm_lock, moves the new ids of a listener that
+ * no event has reported yet to its new channel.
  */
 int iw_events_migrate(struct rdma_cm_id *id, const unsigned int *pending, struct rdma_event_channel *to,
 		      void (*requests)(struct rdma_cm_id *listener));
@@ -36,15 +36,15 @@ int iw_events_migrate(struct rdma_cm_id *id, const unsigned int *pending, struct
 /* ---- for the devices, under iw_cm_lock ---- */
 
 /*
- * An event of an id, whose count of queued or unacknowledged events is pending; NULL without memory.  listener: of a
- * CONNECT_REQUEST, whose event is the listener's, as is pending.
+ * Create an event of an id; NULL if there is no memory.  pending: the count of the id's events that are queued or not
+ * acknowledged.  A CONNECT_REQUEST has a listener, and counts in the listener's pending.
  */
 struct iw_event *iw_event_new(struct rdma_cm_id *id, struct rdma_cm_id *listener, unsigned int *pending,
 			      enum rdma_cm_event_type type, int status);
-/* Copy private data into it; more than IW_EVENT_DATA bytes are lost. */
+/* Copy private data into it; bytes beyond IW_EVENT_DATA are dropped. */
 void iw_event_data(struct iw_event *event, const void *data, size_t len);
 void iw_event_queue(struct iw_event *event);
-/* Drop the queued events of the id with this count; forget() frees the new id of a request that nobody has seen. */
+/* Drop the queued events of the id with this count; forget() frees the new id of an unreported request. */
 void iw_events_drop(struct rdma_event_channel *channel, const unsigned int *pending,
 		    void (*forget)(struct rdma_cm_id *request));
 

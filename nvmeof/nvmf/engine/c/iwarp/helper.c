@@ -245,7 +245,7 @@ int iw_helper_use(int n, const struct iw_helper_calls *calls)
 	}
 	if (!helper.users && helper.running) {
 		iw_helper_kick();
-		/* lingering sockets are given their time; without any it ends at once */
+		/* the helper stays until lingering sockets have ended; without any it ends at once */
 		while (helper.running && !helper.users && !iw_lingering())
 			pthread_cond_wait(&iw_cm_cond, &iw_cm_lock);
 	}

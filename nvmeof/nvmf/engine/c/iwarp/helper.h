@@ -51,7 +51,7 @@ void iw_helper_forked(void);		/* in a child, which has no helper */
 /* linger.c */
 void iw_linger(int fd, uint8_t *words, uint32_t len);	/* takes ownership of both */
 void iw_cut(int fd);			/* takes ownership; data that the peer has not acknowledged is dropped */
-void iw_reset_unless_lingering(int fd);	/* no matter how it is closed, including the process's death */
+void iw_reset_unless_lingering(int fd);	/* send a reset at any close, including the process's death */
 bool iw_lingering(void);
 uint64_t iw_linger_expire(uint64_t now);	/* the next deadline, or 0 */
 void iw_linger_forked(void);

@@ -4,10 +4,10 @@
  * and dropped until the peer closes as well, because closing with unread data would send a reset, which destroys the
  * last data in transit.  Bounded in time and number. Under iw_cm_lock; later work runs on the helper.
  *
- * An orderly end has one danger.  TCP repeats unacknowledged data for as long as it takes, and a host abandons a
+ * An orderly end has one danger.  TCP retransmits unacknowledged data without a limit, and a host abandons a
  * connection to send its commands on a different one: a late write of the old connection would replace newer data of
- * the new one.  So nothing is repeated after the time is over, nor after a connection was abandoned with outstanding
- * work (iw_cut), nor after the process has died.
+ * the new one.  Therefore nothing is retransmitted after the time limit, nor after a connection was abandoned with
+ * outstanding work (iw_cut), nor after the process has died.
  */
 #include "helper.h"
 #include "util/clock.h"
@@ -35,7 +35,7 @@ struct parting {
 	uint32_t len, off;
 	uint64_t deadline;
 };
-static struct line lingers = { .tail = &lingers.head };	/* all have the same time: the first one expires first */
+static struct line lingers = { .tail = &lingers.head };	/* all have the same time limit: the first one expires first */
 static unsigned int count;
 
 static struct parting *linger_first(void)
@@ -47,7 +47,7 @@ static void linger_done(struct parting *l)
 {
 	line_remove(&lingers, &l->link);
 	count--;
-	/* not left to close(): a forked child may hold the socket as well, and the epoll would keep it */
+	/* close() is not enough: if a forked child holds the socket as well, the epoll would keep it */
 	iw_helper_poll(EPOLL_CTL_DEL, l->fd, 0, NULL);
 	close(l->fd);
 	free(l->words);
@@ -114,7 +114,7 @@ static bool linger_unacknowledged(int fd)
 	return !ioctl(fd, SIOCOUTQ, &left) && left;
 }
 
-/* The kernel's own retransmissions end with it. */
+/* Close the socket, and limit the time for which the kernel retransmits what remains. */
 static void linger_leave(int fd)
 {
 	const int ms = LINGER_MS;

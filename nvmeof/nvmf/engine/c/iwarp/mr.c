@@ -116,7 +116,7 @@ enum iw_access iw_mr_check(const struct ibv_pd *pd, const struct iw_windows *win
 
 void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)
 {
-	/* the region may have ended since its data was placed: then its memory may be gone */
+	/* the region may have been deregistered since its data was placed: then its memory may no longer exist */
 	if (iw_mr_look(pd, NULL, stag, to, len, VERBS_PLACE_PERSISTENTLY) == IW_OK)
 		lines_write_back((const void *)(uintptr_t)to, len);
 }

@@ -89,9 +89,9 @@ static inline bool iw_mr_failed(uint32_t stag)
 }
 
 /*
- * The data of a WRITE's segment has been placed: if its region is persistent memory, make the data persistent, so
- * that it is before anything behind the WRITE is answered.  False if memory of the region has failed: then nothing
- * behind it may be answered.  The caller has checked the bytes for the segment's start.
+ * Finish a segment of a WRITE whose data has been placed: in a region of persistent memory, make the data persistent,
+ * so that it is persistent before any later request is answered.  iw_mr_placed() returns false if memory of the region
+ * has failed: then no later request may be answered.  The caller checked the bytes at the segment's start.
  */
 void iw_mr_persist(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len);
 static inline bool iw_mr_placed(const struct ibv_pd *pd, uint32_t stag, uint64_t to, uint64_t len)

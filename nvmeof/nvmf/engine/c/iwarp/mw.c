@@ -85,7 +85,7 @@ enum iw_access iw_mw_bind(const struct ibv_pd *pd, struct iw_windows *windows,
 		return IW_BAD_PD;
 	if (!bind->length)
 		return IW_BAD_BOUNDS;
-	/* the right to local writing is the region's, and may be named all the same */
+	/* local write access is the region's, but a bind may name it as well */
 	if (bind->access & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE))
 		return IW_BAD_ACCESS;
 	if (bind->access & IBV_ACCESS_REMOTE_WRITE)

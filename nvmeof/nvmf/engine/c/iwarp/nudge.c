@@ -2,17 +2,17 @@
 /*
  * A nudge for responders that wait for the first FPDU, or miss it.
  *
- * A responder sends nothing before the initiator's first FPDU has come (RFC 5044, section 7.1).  If the application of
- * the responder is the first to speak, that of the initiator waits for it, and nothing would ever be sent; with the
- * option first_fpdu, the device sends one.
+ * A responder sends nothing until the initiator's first FPDU has arrived (RFC 5044, section 7.1).  If the responder's
+ * application is to send first, the initiator's waits for it, and nothing would ever be sent; with the option
+ * first_fpdu, the device sends an FPDU.
  *
  * As a responder, siw takes over its socket a moment after it has sent its MPA reply.  Data that arrives before that
  * remains unread until more data arrives.  The pause before ESTABLISHED makes that rare, but no pause is long enough
  * for a slow peer (seen with a 6.12 kernel under emulation: 3 connections of 45 with 2 ms).
  *
  * So if we have sent data and nothing has come back, another FPDU follows.  It is a zero-length RDMA WRITE, which
- * carries no data, refers to no memory, and needs no STag (RFC 5040, section 5.3: the STag of a zero-length WRITE is not
- * validated).
+ * carries no data, refers to no memory, and needs no STag (RFC 5040, section 5.3: the STag of a zero-length WRITE is
+ * not validated).
  *
  * Runs on the helper, under iw_cm_lock; reads a queue pair under its lock.
  */
@@ -24,7 +24,7 @@
 
 enum { FIRST_MS = 25, TRIES = 6 };
 
-/* After the last of TRIES, the responder has been ready for a long time, and has the first FPDU. */
+/* Whether nothing has come back.  After TRIES nudges, the responder certainly has the first FPDU. */
 static bool nudge_is_silent(const struct iw_qp *qp)
 {
 	return qp->initiator && !atomic_load(&qp->stream.rx_count) &&
@@ -61,7 +61,7 @@ static void nudge_send(struct iw_qp *qp)
 	if (capture_on() && n > 0)
 		capture_bytes(qp->stream.fd, true, fpdu, (size_t)n);
 	if (n > 0 && (size_t)n < sizeof(fpdu))
-		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent whole");
+		iw_qp_fail(qp, TERM_NONE, NULL, "a frame could not be sent completely");
 }
 
 /* Begin, or continue after a while: with twice the delay each time, a limited number of times. */

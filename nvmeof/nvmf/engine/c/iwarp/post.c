@@ -127,7 +127,7 @@ int iw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		iw_qp_flush(qp);
 	else if (!qp->stream.tx.blocked)
 		iw_qp_send(qp);
-	if (qp->stream.tx.yielded) {	/* the thread that polls continues it */
+	if (qp->stream.tx.yielded) {	/* the polling thread continues to send */
 		qp->stream.tx.yielded = false;
 		if (qp->stream.fd >= 0)
 			iw_qp_stir(qp);

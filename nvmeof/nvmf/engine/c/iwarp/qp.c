@@ -204,7 +204,7 @@ int iw_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (!(mask & IBV_QP_STATE))
 		return mask ? EOPNOTSUPP : 0;
 	if (attr->qp_state != IBV_QPS_ERR) {
-		/* the CM makes all other transitions; a change to the present state succeeds */
+		/* the CM makes all other transitions; a transition to the current state succeeds */
 		return (int)attr->qp_state == atomic_load(&qp->state) ? 0 : EINVAL;
 	}
 	iw_lock(&qp->lock);

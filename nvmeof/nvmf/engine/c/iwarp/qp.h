@@ -67,7 +67,7 @@ struct iw_numbers {
 	uint32_t next, last;
 };
 extern struct iw_numbers iw_numbers;
-/* Give a queue pair its number and enter it; -1 if none is free (ENOMEM). */
+/* Give a queue pair its number and add it to the list; -1 if no number is free (ENOMEM). */
 int iw_number_give(struct iw_qp *qp);
 void iw_number_take(struct iw_qp *qp);
 

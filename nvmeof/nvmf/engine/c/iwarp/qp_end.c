@@ -100,6 +100,6 @@ void iw_qp_hangup(struct iw_qp *qp)
 {
 	iw_lock(&qp->lock);
 	if (qp->stream.rx.waits && atomic_load(&qp->state) == IBV_QPS_RTS)
-		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost while a receive was waited for");
+		iw_qp_fail(qp, TERM_NONE, NULL, "the connection was lost while it waited for a receive");
 	iw_unlock(&qp->lock);
 }

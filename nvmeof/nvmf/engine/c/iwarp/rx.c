@@ -13,12 +13,13 @@
 #include <sys/socket.h>
 
 enum {
-	BIG_STAGING = 2048,	/* staging after them: for the next headers, to keep copies short */
-	ROUNDS = 8,		/* receives in a row for one queue pair, before others are served */
-	TURN = 512 * 1024,	/* and bytes: small frames take the longest time */
+	BIG_STAGING = 2048,	/* staging after large payloads: room for the next headers, to keep copies short */
+	ROUNDS = 8,		/* consecutive receives for one queue pair before others are served */
+	TURN = 512 * 1024,	/* and bytes, because small frames take the longest time */
 	/*
-	 * With a shared receive queue, data received beyond its receives must be kept.  So at most this much is
-	 * received per available receive (a command with a little data), and at least one such amount.
+	 * With a shared receive queue, data received beyond its receives must be kept.  So at most
+	 * PER_RECEIVE bytes (a command with a little data) are received per available receive, and at least
+	 * LEAST_STAGING bytes.
 	 */
 	PER_RECEIVE = 1024,
 	LEAST_STAGING = 4096,

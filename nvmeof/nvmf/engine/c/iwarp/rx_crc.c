@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receiving with CRC on.  An FPDU is assembled and verified before any of it is used.  For large payloads that would
- * be an additional copy, which costs as much as all the rest.  So those are placed at once if that does not depend on
- * trust in their header (iw_rx_may_place): in the destination of the READ that they answer, or in a window.  Both
- * belong to this queue pair, and if the CRC is wrong, this is its last FPDU.
+ * be an additional copy, which costs as much as all other work.  So a large payload is placed at once if its header
+ * need not be trusted (iw_rx_may_place): in the destination of the READ that it answers, or in a window.  Both belong
+ * to this queue pair, and if the CRC is wrong, this is its last FPDU.
  *
  * Runs under qp->lock, on the thread that polls.
  */
@@ -96,7 +96,7 @@ void iw_rx_crc_placed(struct iw_rx *rx, const struct iovec *iov, uint32_t n)
 
 /* ---- the stream ---- */
 
-/* Bytes of the FPDU required in carry for the next step: its length, its header if it is large, all of it. */
+/* Bytes of the FPDU required in carry for the next step: its length, then its header if it is large, otherwise all. */
 static uint32_t carry_want(const struct iw_rx *rx)
 {
 	uint32_t size;

@@ -173,7 +173,7 @@ enum iw_verdict iw_rx_begin_wait(struct iw_stream *s, const uint8_t *data, uint3
 	if (len) {
 		rx->stash = malloc(len);
 		if (!rx->stash)
-			return iw_end(out, TERM_DDP_CATASTROPHIC, NULL, "no memory for what a receive is not there for");
+			return iw_end(out, TERM_DDP_CATASTROPHIC, NULL, "no memory for data without a receive");
 		memcpy(rx->stash, data, len);
 	}
 	rx->stash_off = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received DDP segments: checks of the header, each with its TERMINATE code, the payload's destination, a message's end.
+ * Received DDP segments: header checks with their TERMINATE codes, the payload's destination, the end of a message.
  *
  * Runs under qp->lock, on the thread that polls.  Memory is looked up at each step, so that a region that is
  * deregistered in the middle of a segment is not written to.
@@ -138,7 +138,7 @@ static enum iw_verdict check_read_req(struct iw_stream *s, const uint8_t *hdr, u
 		return bad(out, TERM_DDP_U_TOO_LONG, hdr, "a Read Request with extra bytes", payload);
 	/* even with a depth of 0, a zero-length READ that serves as RTR is permitted */
 	if (s->irq_tail - s->irq_head >= (s->ird ? s->ird : !size))
-		return bad(out, TERM_DDP_U_NO_BUFFER, hdr, "more READs than the depth agreed on,",
+		return bad(out, TERM_DDP_U_NO_BUFFER, hdr, "more READs than the agreed depth,",
 			   s->ird);
 	if (!size)
 		return IW_GO_ON;
@@ -191,7 +191,7 @@ static enum iw_verdict recv_failed(struct iw_stream *s, enum iw_access a, struct
 	s->rq_fail_index = s->rq_tail;
 	s->rq_fail_status = IBV_WC_LOC_PROT_ERR;
 	return iw_end(out, TERM_DDP_CATASTROPHIC, NULL,
-		      "a receive named memory that is not registered for it (lkey error %d)", a);
+		      "a receive refers to memory that is not registered for it (lkey error %d)", a);
 }
 
 int iw_rx_place_iov(struct iw_stream *s, uint32_t max, struct iovec *iov, struct iw_out *out)
@@ -218,7 +218,7 @@ int iw_rx_place_iov(struct iw_stream *s, uint32_t max, struct iovec *iov, struct
 		s->sq_fail_index = s->read_next;
 		s->sq_fail_status = IBV_WC_LOC_PROT_ERR;
 		return iw_end(out, TERM_DDP_CATASTROPHIC, NULL,
-			      "a READ named memory that is not registered for it (lkey error %d)", a);
+			      "a READ refers to memory that is not registered for it (lkey error %d)", a);
 	case RDMAP_TERMINATE:
 		if (rx->term_have == sizeof(rx->term))
 			return 0;
@@ -364,7 +364,7 @@ static enum iw_verdict end_terminate(struct iw_stream *s, struct iw_out *out)
 	char text[96];
 
 	iw_term_text(code, text, sizeof(text));
-	/* it refers to our oldest READ: that one failed, the others are only flushed */
+	/* it refers to our oldest READ: that READ failed, the others are flushed */
 	if (s->reads_out && s->rx.term_have >= FPDU_TERM_CTRL && (t[2] & TERM_FLAG_RDMAP)) {
 		s->sq_fail_index = s->read_next;
 		s->sq_fail_status = code >> 8 == 1 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_OP_ERR;
@@ -385,7 +385,7 @@ enum iw_verdict iw_rx_segment_end(struct iw_stream *s, struct iw_out *out)
 	case RDMAP_WRITE:
 		stat_add(&rx->written, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED);
 		if (!iw_mr_placed(s->pd, rx->stag, rx->start, rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED))
-			return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL, "memory that the peer writes has failed");
+			return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL, "memory written by the peer has failed");
 		return IW_GO_ON;
 	case RDMAP_READ_RESP:
 		return rx->last ? end_read_resp(s, out) : IW_GO_ON;

@@ -26,7 +26,7 @@ struct iw_srq {
 	struct ibv_sge *sge;
 	uint32_t max_wr;
 	atomic_uint available;		/* changed under the lock, read without it */
-	uint32_t promised;		/* of them, reserved for places that have left the line */
+	uint32_t promised;		/* of available: reserved for places that have left the line */
 	struct line line;		/* of places */
 };
 

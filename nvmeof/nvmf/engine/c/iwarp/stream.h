@@ -19,7 +19,7 @@
 enum iw_verdict {
 	IW_END = -1,		/* the connection has to end: out->end */
 	IW_GO_ON = 0,
-	IW_WAIT = 1,		/* the receiver for a receive, the sender for the socket */
+	IW_WAIT = 1,		/* the receiver waits for a receive, the sender for the socket */
 	IW_FULL = 2,		/* the receiver: out is full; call again after passing it on */
 };
 
@@ -33,7 +33,7 @@ struct iw_end {
 
 enum {
 	IW_OUT_WCS = 32,
-	IW_SEGMENT = 61440,		/* largest payload sent in an FPDU if the MSS allows it: 15 pages */
+	IW_SEGMENT = 61440,		/* largest payload of a sent FPDU if the MSS allows it: 15 pages */
 };
 
 /* The results of a call for its caller; wc[n] and end are not initialised. */
@@ -168,7 +168,7 @@ void iw_ask_mss(struct iw_stream *s);
 /* Payload of each FPDU except the last, for a message of len bytes whose headers have hdr_len. */
 static inline uint32_t iw_segment(struct iw_stream *s, uint32_t len, uint32_t hdr_len)
 {
-	if (!s->tx.mulpdu_left)		/* a path may change */
+	if (!s->tx.mulpdu_left)		/* the path may change */
 		iw_ask_mss(s);
 	else
 		s->tx.mulpdu_left--;

@@ -5,9 +5,9 @@
  * line's end if there was more, and removed if there was not: the cost of a poll depends on the busy owners, not on
  * the connected ones, and no owner is served twice while others wait.
  *
- * A few that were busy recently stay in line although they had no more (at a chance): an unsuccessful receive costs
- * no more than asking epoll, and a successful one saves asking.  While more than that are busy (a crowd), none stays,
- * because epoll then reports many at once.
+ * A few owners that were busy recently stay in line although they had no more (at a chance): an unsuccessful receive
+ * costs no more than a query of epoll, and a successful one saves the query.  While more than CHANCES are busy (a
+ * crowd), none stays, because epoll then reports many at once.
  *
  * Runs under cq->progress, on the thread that polls; attaching and detaching on the helper.
  */
@@ -17,13 +17,13 @@
 #include <stdlib.h>
 
 enum {
-	CHANCES = 4,		/* queue pairs that stay in line at a chance */
-	COLD_AFTER = 32,	/* unsuccessful visits after which one of them no longer stays */
-	WARM_AFTER = 2,		/* successful visits, within one wake, after which it does */
+	CHANCES = 4,		/* owners that stay in line at a chance */
+	COLD_AFTER = 32,	/* unsuccessful visits after which an owner no longer stays */
+	WARM_AFTER = 2,		/* successful visits, within one wake, after which it stays */
 	CROWD = 64,		/* polls with work for which a crowd is remembered */
 	ROUND = 32,		/* visits per poll */
 	EVENTS = 32,
-	ASK_EVERY = 16,		/* polls with work between two queries of epoll, if those find no new one */
+	ASK_EVERY = 16,		/* polls with work between two queries of epoll that find no new owner */
 	ASK_BYTES = 65536,	/* or the same number of times this much traffic */
 	ASK_IDLE = 4,		/* a poll without work counts as this many */
 };
@@ -47,7 +47,7 @@ static struct iw_turn *turn_first(const struct iw_cq *cq)
 	return container_of(cq->ready.head, struct iw_turn, link);
 }
 
-/* Whether one that had no more should be visited again, at a chance. */
+/* Whether an owner that had no more should be visited again, at a chance. */
 static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 {
 	if (t->nap != cq->naps) {
@@ -63,7 +63,7 @@ static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 	return !cq->crowd && cq->nready - cq->nmore < CHANCES;
 }
 
-/* Receive for one, and decide whether it stays in line.  Returns the bytes received. */
+/* Receive for an owner, and decide whether it stays in line.  Returns the bytes received. */
 static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 {
 	struct iw_visit v;
@@ -80,7 +80,7 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	return v.bytes;
 }
 
-/* Add those reported by epoll to the line. */
+/* Add the owners reported by epoll to the line. */
 static void turn_ask(struct iw_cq *cq)
 {
 	struct epoll_event evs[EVENTS];
@@ -108,7 +108,7 @@ static void turn_ask(struct iw_cq *cq)
 		cq->patience *= 2;
 }
 
-/* Whether one of them has more to do. */
+/* Visit the owners of shared sockets; returns whether one of them has more to do. */
 static bool steady_visit(struct iw_cq *cq, bool polled)
 {
 	bool more = false;
@@ -129,7 +129,7 @@ void iw_cq_progress(struct iw_cq *cq, bool ask)
 
 	if (!cq->attached_hint || !iw_trylock(&cq->progress))
 		return;
-	/* the check that an application makes between arming and sleeping: the channel reports all there is */
+	/* an application polls once between arming and sleeping: then the channel reports all work */
 	bool rests = cq->rests && !ask;
 
 	cq->rests = false;

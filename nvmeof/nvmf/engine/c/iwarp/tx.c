@@ -51,13 +51,13 @@ static void commit(struct iw_stream *s, const struct tx_batch *b, size_t n)
 		} else {
 			wr->done = true;
 		}
-		do	/* and past further ones */
+		do	/* and past further completed ones */
 			s->sq_tx++;
 		while (s->sq_tx != s->sq_head && iw_sq(s, s->sq_tx)->done);
 	}
 }
 
-/* The socket is full, or it is the turn of others although it is not (yielded). */
+/* The socket is full, or (yielded) it is not full, but it is the turn of others. */
 static enum iw_verdict tx_blocked(struct iw_stream *s, bool yielded)
 {
 	s->tx.blocked = true;
@@ -133,15 +133,15 @@ static enum iw_verdict build_failed(struct iw_stream *s, const struct tx_batch *
 	if (!s->ord && iw_sq(s, b->at.sq)->rdmap == RDMAP_READ_REQ) {
 		s->sq_fail_status = IBV_WC_LOC_QP_OP_ERR;
 		return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
-			      "a READ was posted, but this connection was made for none: one of its ends gave 0 as "
+			      "a READ was posted, but this connection allows none: one of its ends gave 0 as "
 			      "the number of READs that may be open");
 	}
 	s->sq_fail_status = local ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_PROT_ERR;
 	if (local)
 		return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
-			      "a bind or invalidation named an STag that it cannot be done to (error %d)", b->err);
+			      "a bind or invalidation refers to an STag that does not permit it (error %d)", b->err);
 	return iw_end(out, TERM_RDMAP_CATASTROPHIC, NULL,
-		      "a work request named memory that is not registered for it (lkey error %d)", b->err);
+		      "a work request refers to memory that is not registered for it (lkey error %d)", b->err);
 }
 
 /* Remove the sent bytes of the cut FPDU from the front of the iovecs. */
@@ -219,7 +219,7 @@ uint32_t iw_tx_rest(struct iw_stream *s, uint8_t *buf)
 	uint32_t n = 0;
 
 	if (s->tx.bounce_len) {
-		/* of several FPDUs in it, those that were not begun are not sent */
+		/* FPDUs in the buffer that were not begun are not sent */
 		while (n < s->tx.bounce_off)
 			n += fpdu_size(iw_get16(s->tx.bounce + n));
 		n -= s->tx.bounce_off;

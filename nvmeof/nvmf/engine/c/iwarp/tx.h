@@ -8,13 +8,13 @@
 enum {
 	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
 	TX_BATCH_BYTES = 1 << 20,
-	TX_BATCH_SUMMED = 256 * 1024,	/* with CRCs: those of data that the socket does not take are wasted */
+	TX_BATCH_SUMMED = 256 * 1024,	/* with CRCs, which are wasted for data that the socket does not take */
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, before others are served */
 	TX_BATCH_IOV = 544,
-	TX_COPY_MAX = 256,			/* payloads up to this size are copied behind their header */
+	TX_COPY_MAX = 256,			/* payloads up to this size are copied to the end of their header */
 	TX_TAIL_MAX = 8,		/* padding and CRC, and a byte for alignment to a whole word */
-	TX_FPDU_MAX = FPDU_HDR_MAX + TX_COPY_MAX + TX_TAIL_MAX,	/* of it in buf, without copy */
-	TX_SCRATCH = 20480,		/* more than a batch of the longest ones needs */
+	TX_FPDU_MAX = FPDU_HDR_MAX + TX_COPY_MAX + TX_TAIL_MAX,	/* in buf, if not everything is copied */
+	TX_SCRATCH = 20480,		/* more than a batch of the longest parts needs */
 	TX_BOUNCE = 256 * 1024,
 };
 

@@ -61,7 +61,7 @@ static void put_summed(struct tx_batch *b, uint32_t start, const struct iovec *i
 	}
 }
 
-/* Behind the header, which begins at start. */
+/* Add the payload after the header, which begins at start. */
 static void put_payload(struct iw_stream *s, struct tx_batch *b, uint32_t start, const struct iovec *iov, int n,
 			uint32_t len)
 {
@@ -110,7 +110,7 @@ static void end_fpdu(struct iw_stream *s, struct tx_batch *b, uint32_t start, ui
 /*
  * Whether the end of a TCP segment would cut the next FPDU, with a header of hl bytes, in a place that Linux's siw
  * does not handle: after the first 16 bytes of an untagged header, the rest of which siw copies over the memory
- * behind it, or in a trailer with a CRC, which siw then considers wrong.
+ * after it, or in a trailer with a CRC, which siw then considers wrong.
  */
 static bool is_cut_badly(const struct iw_stream *s, const struct tx_batch *b, uint32_t hl, uint32_t payload)
 {

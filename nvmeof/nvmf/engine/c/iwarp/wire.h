@@ -89,7 +89,7 @@ enum {
 	FPDU_TERM_CTRL = 4,		/* of a TERMINATE, follows the untagged header */
 	FPDU_MAX = FPDU_LEN + 0xffff + 3 + FPDU_CRC,
 
-	/* the control word behind the length field */
+	/* the control word after the length field */
 	DDP_TAGGED = 0x8000,
 	DDP_LAST = 0x4000,
 	DDP_VERSION_MASK = 0x0300,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The send queue: how messages are divided, and which are complete.  Also records the end of a connection. Runs under
- * the lock of the queue pair, on the thread that posts or polls.
+ * The send queue: division of messages into FPDUs, and completion.  Also records the end of a connection.  Runs
+ * under the lock of the queue pair, on the thread that posts or polls.
  */
 #include "stream.h"
 

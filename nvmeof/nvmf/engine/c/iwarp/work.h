@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable, distant from the flags of libibverbs */
+enum { IW_SEND_STABLE = 1 << 16 };	/* verbs.send_stable; a bit that libibverbs does not use */
 
 struct iw_swr {				/* a send work request */
 	uint64_t wr_id;
@@ -31,7 +31,7 @@ struct iw_swr {				/* a send work request */
 	uint8_t wc_opcode;
 	uint8_t rdmap;			/* enum rdmap_opcode, or IW_OP_* */
 	bool inline_data, signaled, fence, done;
-	bool stable;			/* the sent memory does not change until it is complete */
+	bool stable;			/* the sent memory does not change until the request is complete */
 };
 
 /* Work requests that send nothing. */
