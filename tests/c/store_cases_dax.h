@@ -146,7 +146,7 @@ static void test_dax(struct store_ring *ring)
 	if (!store_persist_supported()) {
 		skip("dax devices", "x86-64 only");
 	} else {
-		dax_case("a region with the caches", false, "has the caches");
+		dax_case("a region with the caches", false, "includes the caches");
 		dax_region(nd, "memory_controller", "nd_pmem");
 		dax_case("a region of persistent memory", false, "persistent when it completes (devdax");
 		test_dax_atomic(ring);

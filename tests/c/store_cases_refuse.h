@@ -69,7 +69,7 @@ static int no_permission(void)
 	if (seteuid(0))
 		return 2;
 	check_note("\"%s\"", err);
-	return !store && strstr(err, "user 65534 may not open") ? 0 : 1;
+	return !store && strstr(err, "user 65534 is not permitted to open") ? 0 : 1;
 }
 
 static int read_only_filesystem(void)

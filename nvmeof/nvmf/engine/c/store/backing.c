@@ -23,7 +23,7 @@ enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 20 };
 
 uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise)
 {
-	/* A partition has the request queue of its disk. */
+	/* A partition uses the request queue of its disk. */
 	static const char *const where[] = { "", "../" };
 	char path[256];
 	unsigned long long value;
@@ -62,13 +62,13 @@ int store_backing_size(int fd, const struct stat *stat, uint64_t *size)
 	return 0;
 }
 
-/* A name that only a device node has: a regular file there would be in the machine's memory. */
+/* Whether the path must be a device node: a regular file created there would be in the memory of the machine. */
 static bool backing_names_device(const char *path)
 {
 	return !strncmp(path, "/dev/", 5) && strncmp(path, "/dev/shm/", 9) != 0;
 }
 
-/* A path that cannot be looked up or opened. */
+/* Explain why a path cannot be looked up or opened. */
 static int backing_refuse_open(const struct store_options *options, bool is_device, int error,
 			       char *err, size_t len)
 {
@@ -80,14 +80,14 @@ static int backing_refuse_open(const struct store_options *options, bool is_devi
 			return store_refuse(err, len, error, "%s does not exist: there is no such "
 					    "device now (lsblk lists block devices)", path);
 		if (options->size)
-			return store_refuse(err, len, error, "%s does not exist: make it with "
-					    "\"truncate -s %llu %s\"", path,
+			return store_refuse(err, len, error, "%s does not exist: create it "
+					    "with \"truncate -s %llu %s\"", path,
 					    (unsigned long long)options->size, path);
-		return store_refuse(err, len, error, "%s does not exist: make it, for "
+		return store_refuse(err, len, error, "%s does not exist: create it, for "
 				    "example with \"truncate -s 1G %s\"", path, path);
 	case EBUSY:
 		return store_refuse(err, len, error, "%s is in use: mounted, or held by another "
-				    "program (lsblk %s and fuser -v %s tell)", path, path, path);
+				    "program (see lsblk %s and fuser -v %s)", path, path, path);
 	case EROFS:
 		return store_refuse(err, len, error, "%s is on a read-only filesystem or device: "
 				    "make the namespace read only, or remount it", path);
@@ -95,15 +95,15 @@ static int backing_refuse_open(const struct store_options *options, bool is_devi
 	case EPERM:
 		if (is_device && !options->read_only)
 			return store_refuse(err, len, error, "cannot open %s for reading and "
-					    "writing: %s; it may be set read only (blockdev "
-					    "--getro), or user %u may lack the right", path,
+					    "writing: %s; the device may be read only (blockdev "
+					    "--getro), or user %u may lack permission", path,
 					    strerror(error), (unsigned)geteuid());
-		return store_refuse(err, len, error, "user %u may not open %s for %s: %s",
+		return store_refuse(err, len, error, "user %u is not permitted to open %s for %s: %s",
 				    (unsigned)geteuid(), path,
 				    options->read_only ? "reading" : "reading and writing",
 				    strerror(error));
 	case ETXTBSY:
-		return store_refuse(err, len, error, "%s is a program that is running, or swap",
+		return store_refuse(err, len, error, "%s is a running program or a swap file",
 				    path);
 	default:
 		return store_refuse(err, len, error, "cannot open %s: %s", path, strerror(error));
@@ -142,9 +142,10 @@ static int backing_lock(int fd, const struct store_options *options, char *err, 
 	return store_refuse(err, len, EBUSY,
 			    options->read_only
 				    ? "%s is served for writing by another target or namespace, "
-				      "which holds its lock (fuser -v %s tells)"
+				      "which holds its lock (see fuser -v %s)"
 				    : "%s is served by another target or namespace, which holds "
-				      "its lock (fuser -v %s tells): one may write, or many read",
+				      "its lock (see fuser -v %s): only one may write, or several "
+				      "may read",
 			    options->path, options->path);
 }
 
@@ -178,7 +179,7 @@ int store_backing_open(const struct store_options *options, struct store_backing
 	if (!rc) {
 		rc = store_backing_size(backing->fd, &backing->stat, &backing->size);
 		if (rc)
-			store_refuse(err, len, -rc, "cannot tell the size of %s: %s",
+			store_refuse(err, len, -rc, "cannot determine the size of %s: %s",
 				     options->path, strerror(-rc));
 	}
 	backing->volatile_memory = !rc && S_ISREG(backing->stat.st_mode) &&

@@ -98,7 +98,7 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 		break;
 	case STORE_STEP_RANGE:
 		call->type = STORE_CALL_FALLOCATE;
-		/* A block device drops cached pages only for the descriptor that claimed it. */
+		/* A block device drops cached pages only if the descriptor is the one that claimed the device. */
 		if (store->direct)
 			call->fd = store->page_cache_fd;
 		call->flags = FALLOC_FL_KEEP_SIZE;

@@ -68,7 +68,7 @@ static enum store_persistence dax_of_region(const char *region)
 	return !strcmp(domain, "memory_controller") ? STORE_PERSISTENT : STORE_UNKNOWN;
 }
 
-/* The end of ".../ndbusN/regionN" in a device's path; NULL if it belongs to no region. */
+/* Return the end of ".../ndbusN/regionN" in a device's path; NULL if the device belongs to no region. */
 static char *dax_region_end(char *path)
 {
 	char *at = strstr(path, "/ndbus");
@@ -134,21 +134,21 @@ enum store_persistence store_persistence(const struct stat *stat)
 static const char *const dax_guarantees[2][4] = {
 	{
 		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
-		"fence; the power-fail domain has the caches)",
+		"fence; the power-fail domain includes the caches)",
 		"a write is persistent when it completes (fsdax, MAP_SYNC: non-temporal stores and a "
 		"fence)",
 		"nothing is known to survive a power failure: the region under the filesystem (fsdax) has "
 		"no persistence_domain in sysfs",
-		"a write survives the target but not a power failure: the filesystem (fsdax) is on "
+		"a write survives the end of the target but not a power failure: the filesystem (fsdax) is on "
 		"volatile memory",
 	},
 	{
 		"a write is persistent when it completes (devdax: non-temporal stores and a fence; "
-		"the power-fail domain has the caches)",
+		"the power-fail domain includes the caches)",
 		"a write is persistent when it completes (devdax: non-temporal stores and a fence)",
 		"nothing is known to survive a power failure: the region of the device (devdax) has no "
 		"persistence_domain in sysfs",
-		"a write survives the target but not a power failure: the device (devdax) is volatile "
+		"a write survives the end of the target but not a power failure: the device (devdax) is volatile "
 		"memory",
 	},
 };

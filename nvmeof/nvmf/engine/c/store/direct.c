@@ -2,7 +2,7 @@
 /*
  * Whether direct I/O of a block size works on a file, and the alignment of buffers that it requires.
  * Owns nothing; control thread.  Uses the kernel's information (statx, Linux 6.1) if there is any, and always tries
- * a read, because some filesystems refuse what they announce.
+ * a read, because some filesystems refuse direct I/O that they announce.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static int direct_try_read(int fd, uint32_t length, uint32_t alignment)
 
 	if (!area)
 		return -ENOMEM;
-	/* No better aligned than asked: at area + alignment, unless that is a whole page. */
+	/* Use exactly this alignment, not a larger one: at area + alignment, unless that is a whole page. */
 	if (pread(fd, area + (alignment & 4095), length, 0) < 0)
 		rc = -errno;
 	free(area);
@@ -86,7 +86,7 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 	fd = store_reopen(backing->fd, "", O_RDONLY | O_DIRECT);
 	if (fd < 0)
 		return fd == -EINVAL ? -EOPNOTSUPP : fd;
-	/* Unknown: every filesystem accepts the alignment of a block. */
+	/* If it is unknown: every filesystem accepts the alignment of a block. */
 	if (!direct_power_of_two(memory) || memory > 4096)
 		memory = block_size;
 	rc = direct_try_read(fd, block_size, memory);

@@ -11,8 +11,8 @@ struct store_fault_options {
 	unsigned ops;		/* affected operations, 1 << enum store_op; 0: all */
 	uint64_t offset;	/* only requests that touch these bytes, and flushes */
 	uint64_t length;	/* 0: to the end */
-	uint64_t after;		/* number of them that pass first */
-	uint64_t count;		/* number of them that are affected after that; 0: all */
+	uint64_t after;		/* number of such requests that pass first */
+	uint64_t count;		/* number of requests affected after that; 0: all */
 	uint16_t status;	/* their status, without being executed; 0: they are executed */
 	uint32_t delay_us;	/* delay before that */
 };

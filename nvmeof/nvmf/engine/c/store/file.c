@@ -46,7 +46,7 @@ static int file_resize(struct store *store, uint64_t size, char *err, size_t len
 	int rc = fstat(store->fd, &st) ? -errno : store_backing_size(store->fd, &st, &there);
 
 	if (rc)
-		return store_refuse(err, len, -rc, "cannot tell the size of %s: %s", store->path,
+		return store_refuse(err, len, -rc, "cannot determine the size of %s: %s", store->path,
 				    strerror(-rc));
 	rc = store_fit(store->path, size, there, store->block_size, &size, err, len);
 	if (!rc)
@@ -85,13 +85,13 @@ static const char *file_guarantee(const struct store *store, const struct store_
 	if (store->read_only)
 		return "nothing is written: the store is read only";
 	if (backing->volatile_memory)
-		return "a write survives the target but not the machine: the file is in memory "
+		return "a write survives the end of the target but not of the machine: the file is in memory "
 		       "(tmpfs)";
 	if (store->direct)
 		return "a write reaches the device before it completes, and is stable once "
 		       "flushed or with FUA (fdatasync, RWF_DSYNC)";
-	return "a write survives the target at once, and the machine once flushed or with FUA "
-	       "(page cache; fdatasync, RWF_DSYNC)";
+	return "a write survives the end of the target at once, and of the machine once flushed or with "
+	       "FUA (page cache; fdatasync, RWF_DSYNC)";
 }
 
 /* Choose between direct I/O and the page cache; for direct I/O, reopen store->fd. */
@@ -119,12 +119,12 @@ static int file_choose_direct(struct store *store, const struct store_options *o
 		return 0;
 	if (rc == -EINVAL && offset_alignment)
 		return store_refuse(err, len, EINVAL,
-				    "%s takes direct I/O in units of %u bytes and the block size is "
-				    "%u: set it to 4096, or direct to false", options->path,
+				    "%s requires direct I/O in units of %u bytes, but the block size "
+				    "is %u: set it to 4096, or direct to false", options->path,
 				    offset_alignment, options->block_size);
 	return store_refuse(err, len, -rc,
 			    "direct I/O does not work on %s%s: %s; set direct to false, or leave "
-			    "it out to use it where it can be", options->path,
+			    "it out to use direct I/O only if it works", options->path,
 			    backing->volatile_memory ? " (tmpfs)" : "", strerror(-rc));
 }
 

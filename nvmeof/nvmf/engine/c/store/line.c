@@ -5,7 +5,7 @@
  * Each store has its own line in each ring, so that a store whose calls never end (a disk that hangs, a server that
  * does not respond) delays only its own requests.  A store may always have STORE_LINE_OWN calls in the engine.  Calls
  * beyond those use shared places, of which a store may have up to twice as many as are free: one store alone gets the
- * depth of the ring, the next one finds a third of the places free, and so on.  Lines are served round-robin.
+ * depth of the ring, the second one finds a third of the places free, and so on.  Lines are served round-robin.
  *
  * The engine has enough places for STORE_LINE_STUCK stores that hang with their own calls only.
  *

@@ -43,6 +43,6 @@ struct store *store_null_open(const struct store_options *options, char *err, si
 		return NULL;
 	store->size = size;
 	store->deallocate = true;
-	store->guarantee = "nothing is kept: writes are dropped and reads give zeroes";
+	store->guarantee = "no data is kept: writes are discarded and reads return zeroes";
 	return store;
 }

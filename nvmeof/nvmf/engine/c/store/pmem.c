@@ -44,7 +44,7 @@ static int pmem_allocate(const struct store *store, const struct stat *stat, uin
 	if (errno == ENOSPC || errno == EDQUOT)
 		return store_refuse(err, len, errno,
 				    "the filesystem of %s has no room for all its %llu bytes, and "
-				    "a mapped store cannot do without: free some, or use a file "
+				    "a mapped store needs it: free some space, or use a file "
 				    "store", store->path, (unsigned long long)size);
 	return 0;	/* the filesystem does not support it: faults are handled by the guard */
 }
@@ -56,7 +56,7 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 	int rc = fstat(store->fd, &st) ? -errno : store_backing_size(store->fd, &st, &there);
 
 	if (rc)
-		return store_refuse(err, len, -rc, "cannot tell the size of %s: %s", store->path,
+		return store_refuse(err, len, -rc, "cannot determine the size of %s: %s", store->path,
 				    strerror(-rc));
 	there -= there < store->reserved ? there : store->reserved;
 	if ((size ? size : there) > store->map_length)
@@ -125,7 +125,7 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 	return 0;
 }
 
-/* Its kind, in the words of the configuration and the log. */
+/* The kinds of pmem stores (see above). */
 enum pmem_kind { PMEM_PLAIN, PMEM_TMPFS, PMEM_FSDAX, PMEM_DEVDAX };
 
 static int pmem_kind(struct store *store, const struct store_backing *backing, enum pmem_kind *kind,
@@ -161,11 +161,11 @@ static const char *pmem_guarantee(const struct store *store, enum pmem_kind kind
 		return "nothing is written: the store is read only";
 	switch (kind) {
 	case PMEM_TMPFS:
-		return "a write survives the target but not the machine: the file is in memory "
+		return "a write survives the end of the target but not of the machine: the file is in memory "
 		       "(tmpfs)";
 	case PMEM_PLAIN:
-		return "a write survives the target at once, and the machine once flushed or with FUA "
-		       "(page cache, not persistent memory; fdatasync)";
+		return "a write survives the end of the target at once, and of the machine once flushed or with "
+		       "FUA (page cache, not persistent memory; fdatasync)";
 	default:
 		return store_dax_guarantee(kind == PMEM_DEVDAX, persistence);
 	}
@@ -181,8 +181,8 @@ static int pmem_promise(struct store *store, const struct store_options *options
 	store->volatile_write_cache = !options->read_only && !survives;
 	if (!options->persistent || survives || options->read_only)
 		return 0;
-	return store_refuse(err, len, ENOTSUP, "%s is not persistent memory, which persistent = true "
-			    "asks for: %s", store->path, store->guarantee);
+	return store_refuse(err, len, ENOTSUP, "%s is not persistent memory, but persistent = true "
+			    "requires it: %s", store->path, store->guarantee);
 }
 
 static int pmem_say_atomic(struct store *store, char *err, size_t len)
@@ -205,8 +205,8 @@ static int pmem_fit(struct store *store, const struct store_options *options,
 	uint64_t there = backing->size - store->reserved;
 
 	if (store->reserved && options->size > there)
-		return store_refuse(err, len, EFBIG, "%s holds %llu bytes, the last %llu of which make "
-				    "writes whole at a power failure: ask for at most %llu, make it "
+		return store_refuse(err, len, EFBIG, "%s holds %llu bytes, the last %llu of which are "
+				    "used by power_fail_atomic: set size to at most %llu, make it "
 				    "larger, or set power_fail_atomic to false", store->path,
 				    (unsigned long long)backing->size,
 				    (unsigned long long)store->reserved, (unsigned long long)there);

@@ -26,7 +26,7 @@ static int tail_map(struct store *store, const struct store_backing *backing, bo
 	if (end < STORE_REDO_BYTES + store->block_size)
 		return !wanted ? 0
 			       : store_refuse(err, len, EINVAL, "%s is too small: %llu bytes, of which "
-					      "power_fail_atomic takes %u", store->path,
+					      "power_fail_atomic uses %u", store->path,
 					      (unsigned long long)backing->size,
 					      (unsigned)STORE_REDO_BYTES);
 	tail = calloc(1, sizeof(*tail));
@@ -72,7 +72,7 @@ int pmem_tail_open(struct store *store, const struct store_backing *backing, boo
 		store->reserved = backing->size - tail->start;
 	if (there && store->read_only && store_redo_pending(tail->pages))
 		return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to %s: open "
-				    "it for writing first, which mends it", store->path);
+				    "it for writing first, which repairs it", store->path);
 	return 0;
 }
 
@@ -80,7 +80,7 @@ static int tail_is_read(const struct store *store, char *err, size_t len)
 {
 	if (!store_failed(store))
 		return 0;
-	return store_refuse(err, len, EIO, "the end of %s cannot be read: has it been cut short?",
+	return store_refuse(err, len, EIO, "cannot read the end of %s: was it truncated?",
 			    store->path);
 }
 

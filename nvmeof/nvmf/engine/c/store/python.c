@@ -54,7 +54,7 @@ void python_give(struct python_slot *slot)
 	do {
 		slot->next = before;
 	} while (!atomic_compare_exchange_weak(&ring->answered, &before, slot));
-	/* The reactor takes all that are answered after it was woken: one write is enough. */
+	/* The woken reactor takes all slots answered by then: one write is enough. */
 	if (!before)
 		(void)!write(ring->wake_fd, &one, sizeof(one));
 	atomic_fetch_sub(&ring->answering, 1);
@@ -219,7 +219,7 @@ struct store *store_python_open(const struct store_options *options, char *err, 
 	uint64_t size;
 
 	if (options->calls > STORE_PYTHON_CALLS) {
-		store_refuse(err, len, EINVAL, "a python store has 1 to %d calls at a time, not %u",
+		store_refuse(err, len, EINVAL, "a python store permits 1 to %d calls at a time, not %u",
 			     STORE_PYTHON_CALLS, options->calls);
 		return NULL;
 	}
@@ -235,7 +235,7 @@ struct store *store_python_open(const struct store_options *options, char *err, 
 		return NULL;
 	store->own = p = python_new(options);
 	if (!p || p->event_fd < 0) {
-		store_refuse(err, len, p ? errno : ENOMEM, "cannot make a python store: %s",
+		store_refuse(err, len, p ? errno : ENOMEM, "cannot create a python store: %s",
 			     p ? strerror(errno) : "out of memory");
 		store_close(store);
 		return NULL;

@@ -2,7 +2,7 @@
 /*
  * python: a store whose calls are answered by a thread of the program that embeds the engine.
  *
- * A reactor posts a call and goes on.  The answering thread waits on store_python_fd(), takes the calls, and answers
+ * A reactor posts a call and continues.  The answering thread waits on store_python_fd(), takes the calls, and answers
  * each of them exactly once, in any order.  All functions of this header are for one answering thread per store
  * (or several that exclude each other, as threads of Python do); none of them blocks.
  *
@@ -26,7 +26,7 @@ struct store_python_call {
 	enum store_op op;
 	uint32_t flags;		/* STORE_IO_* */
 	uint64_t offset, length;	/* bytes */
-	const void *data;	/* of a write: to be copied before store_python_taken(); else NULL */
+	const void *data;	/* of a write: copy it before store_python_taken(); else NULL */
 };
 
 /* An eventfd that is readable when there may be calls to take. */

@@ -38,7 +38,7 @@ struct python_slot {
 };
 
 struct store_python {
-	unsigned calls;			/* slots in use at most */
+	unsigned calls;			/* maximum of slots in use */
 	uint64_t bytes_most;
 	uint64_t limit_ns;
 	int event_fd;
@@ -61,8 +61,8 @@ struct python_ring {
 	_Atomic(struct python_slot *) answered;	/* the last one first */
 	_Atomic unsigned answering;	/* threads that are about to write wake_fd */
 	int wake_fd;
-	unsigned held;			/* ios in line or under way */
-	uint64_t look;			/* ns: when deadlines are looked at next; 0: there is nothing */
+	unsigned held;			/* ios in line or in progress */
+	uint64_t look;			/* ns: time of the next check of deadlines; 0: none to check */
 	struct list calls;
 	struct list lines;
 	struct python_line line[STORE_LINES];

@@ -2,9 +2,9 @@
 /*
  * python stores, on the side of a reactor: which io may be posted, which waits, and which has waited too long.
  *
- * A ring may use a slot of a store if it uses none, or fewer than twice as many as are free: then every reactor
- * gets some, and one alone gets two thirds.  The ios of a store wait in order, except that one which overlaps an
- * expired write does not delay those behind it.
+ * A ring may use a slot of a store if it uses none of them, or fewer than twice the number of free ones: then
+ * every reactor gets some, and one alone gets two thirds.  The ios of a store wait in order, except that an io which
+ * overlaps an expired write does not delay the ios after it.
  *
  * Owns one ring's lines and its share of the slots.  Reactor's thread.
  */
@@ -18,7 +18,7 @@
 #include "python_internal.h"
 
 enum {
-	LOOK_NS = 100000000,		/* between two looks at deadlines */
+	LOOK_NS = 100000000,		/* between two checks of deadlines */
 	LOOK_WAITING_NS = 5000000,	/* while ios wait for slots that others use */
 };
 
@@ -111,7 +111,7 @@ static bool begin(struct python_ring *ring, struct python_line *line, struct sto
 
 /* ---- lines ---- */
 
-/* Whether deadlines are looked at sooner than before. */
+/* Check deadlines within ns; returns whether that is earlier than planned. */
 static bool look_within(struct python_ring *ring, uint64_t ns)
 {
 	uint64_t at;
@@ -171,7 +171,7 @@ static void serve(struct python_ring *ring)
 	}
 }
 
-/* Move ios that wait and are wanted to another list. */
+/* Move the wanted ios that wait to another list. */
 static void extract(struct python_ring *ring, bool (*wanted)(const struct store_io *, const void *),
 		    const void *arg, struct store_list *to)
 {
@@ -246,13 +246,13 @@ static void end_call(struct python_ring *ring, struct python_slot *slot, struct 
 	store_list_push(finished, io);
 }
 
-/* Whether the slot is the answering thread's from now on, without its io. */
+/* Leave the slot to the answering thread, without its io; false if that is not possible now. */
 static bool expire(struct python_slot *slot)
 {
 	uint64_t bit = UINT64_C(1) << (slot - slot->of->slot);
 	int state = PYTHON_POSTED;
 
-	/* Before the command ends, so that no later one is posted in spite of it. */
+	/* Before the command ends, so that no overlapping one is posted after it. */
 	if (slot->op != STORE_READ && slot->op != STORE_FLUSH)
 		atomic_fetch_or(&slot->of->expired, bit);
 	if (atomic_compare_exchange_strong(&slot->state, &state, PYTHON_EXPIRED))
@@ -261,7 +261,7 @@ static bool expire(struct python_slot *slot)
 	if (atomic_compare_exchange_strong(&slot->state, &state, PYTHON_EXPIRED))
 		return true;
 	atomic_fetch_and(&slot->of->expired, ~bit);
-	return false;	/* it is just being taken or answered: at the next look */
+	return false;	/* the call is being taken or answered now: expire it at the next check */
 }
 
 static void end_late(struct python_ring *ring, struct store_list *finished)

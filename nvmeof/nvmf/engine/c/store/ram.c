@@ -34,8 +34,8 @@ static int ram_resize(struct store *store, uint64_t size, char *err, size_t len)
 
 	if (size > store->map_length)
 		return store_refuse(err, len, ENOTSUP,
-				    "a ram store cannot grow beyond the %zu bytes it was made "
-				    "with: its memory is registered; remove the namespace and add "
+				    "a ram store cannot grow beyond its original %zu bytes, "
+				    "because its memory is registered; remove the namespace and add "
 				    "it again", store->map_length);
 	rc = store_fit("the ram store", size, store->map_length, store->block_size, &size, err, len);
 	if (rc)

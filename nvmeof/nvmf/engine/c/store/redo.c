@@ -14,7 +14,7 @@
  * The word is cleared before the write completes, because a later write of the same block may use a different slot.
  * Longer writes go to their place directly: they may be torn.
  *
- * The slots are the last STORE_REDO_BYTES of the file or device, behind the namespace:
+ * The slots are the last STORE_REDO_BYTES of the file or device, after the namespace:
  *
  *	page 0		line 0: magic, which is written last, and the layout; line 1 + n: the word of slot n
  *	page 1 + n	the data of slot n
@@ -131,7 +131,7 @@ static int redo_recover(struct store *store, uint8_t *pages, char *err, size_t l
 		if (!length || length > STORE_REDO_DATA || offset > store->map_length ||
 		    length > store->map_length - offset)
 			return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to "
-					    "%s at byte %llu, which is not in the %zu that are "
+					    "%s at byte %llu, past the end of the %zu bytes that are "
 					    "mapped: open it with the size that it had then",
 					    store->path, (unsigned long long)offset,
 					    store->map_length);
@@ -146,9 +146,9 @@ static int redo_format(const struct store *store, uint8_t *pages, char *err, siz
 	struct redo_header header = { .layout = LAYOUT, .slots = SLOTS, .data = STORE_REDO_DATA };
 
 	if (!redo_is_blank(pages))
-		return store_refuse(err, len, EEXIST, "the last %u bytes of %s are to hold what makes a "
-				    "write whole at a power failure, and something is there: zero them, "
-				    "make it longer by as much, or set power_fail_atomic to false",
+		return store_refuse(err, len, EEXIST, "the last %u bytes of %s are needed by "
+				    "power_fail_atomic, but are not zero: zero them, make it longer by "
+				    "as many bytes, or set power_fail_atomic to false",
 				    (unsigned)STORE_REDO_BYTES, store->path);
 	store_persist_copy(pages, &header, sizeof(header));
 	store_persist_word((uint64_t *)(void *)pages, REDO_MAGIC);
@@ -163,8 +163,8 @@ int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err,
 	if (store_redo_there(pages)) {
 		memcpy(&header, pages, sizeof(header));
 		if (header.layout != LAYOUT || header.slots != SLOTS || header.data != STORE_REDO_DATA)
-			return store_refuse(err, len, EPROTO, "%s was written by a version that lays out "
-					    "its redo slots in another way (%u): use that one",
+			return store_refuse(err, len, EPROTO, "%s was written by a version with a different "
+					    "layout of redo slots (%u): use that version",
 					    store->path, header.layout);
 		rc = redo_recover(store, pages, err, len);
 		/* Remove the magic: old slots must not be repeated after writes that do not use them. */

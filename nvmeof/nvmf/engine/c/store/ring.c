@@ -33,7 +33,7 @@ static void ring_wake(const struct store_ring *ring)
 {
 	static const uint64_t one = 1;
 
-	/* It fails only by overflow, and then the descriptor is readable. */
+	/* It fails only if the counter would overflow: then the descriptor is readable. */
 	if (write(ring->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -83,9 +83,9 @@ struct store_ring *store_ring_create(unsigned depth, char *err, size_t len)
 		ring->python = python_ring_create(ring->wake_fd);
 	if (rc || !ring->engine || !ring->python) {
 		store_refuse(err, len, rc ? -rc : EAGAIN,
-			     "cannot make a store ring of depth %u: %s", depth,
+			     "cannot create a store ring of depth %u: %s", depth,
 			     rc ? strerror(-rc)
-			     : !ring->engine ? "neither io_uring nor threads can be had"
+			     : !ring->engine ? "neither io_uring nor threads are available"
 					     : "out of memory");
 		if (ring->engine)
 			ring->engine->destroy(ring->engine);

@@ -64,14 +64,14 @@ int store_fit(const char *name, uint64_t asked, uint64_t there, uint32_t block_s
 
 	if (asked > there)
 		return store_refuse(err, len, EFBIG,
-				    "%s holds %llu bytes, fewer than the size of %llu asked for: "
-				    "make it larger (truncate -s %llu), or ask for less", name,
+				    "%s holds %llu bytes, fewer than the requested size of %llu: "
+				    "make it larger (truncate -s %llu), or request less", name,
 				    (unsigned long long)there, (unsigned long long)asked,
 				    (unsigned long long)asked);
 	take -= take % block_size;
 	if (!take)
 		return store_refuse(err, len, EINVAL,
-				    "%s is too small: %llu bytes, and one block is %u", name,
+				    "%s is too small: %llu bytes, but one block has %u", name,
 				    (unsigned long long)(asked ? asked : there), block_size);
 	*size = take;
 	return 0;
@@ -96,7 +96,7 @@ struct store *store_open(const struct store_options *options, char *err, size_t 
 	if (len)
 		err[0] = '\0';
 	if (options->block_size != 512 && options->block_size != 4096) {
-		store_refuse(err, len, EINVAL, "a block size of %u is not supported: 512 or 4096",
+		store_refuse(err, len, EINVAL, "a block size of %u is not supported: use 512 or 4096",
 			     options->block_size);
 		return NULL;
 	}
@@ -109,7 +109,7 @@ struct store *store_open(const struct store_options *options, char *err, size_t 
 		}
 		return kinds[i].open(options, err, len);
 	}
-	store_refuse(err, len, EINVAL, "no store is called \"%s\": ram, file, pmem, null or python",
+	store_refuse(err, len, EINVAL, "unknown store \"%s\": use ram, file, pmem, null or python",
 		     kind);
 	return NULL;
 }

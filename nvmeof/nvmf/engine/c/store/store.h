@@ -4,17 +4,17 @@
  *
  * A store is opened and closed by a control thread and read and written by reactors.  A store
  * that is memory (ram, pmem) is used in place: its bytes are at store->map.  The others take
- * store_io requests, through the reactor's store_ring (io_uring, or worker threads where io_uring
+ * store_io requests, through the reactor's store_ring (io_uring, or worker threads if io_uring
  * is not permitted), and never block the reactor.  Only store->map distinguishes the two, not the kind (a fault
  * filter over a ram store has no map, so that no request bypasses it).
  *
  * The target must use a store that has a map as follows:
- *   read		where store_memory_ready(): post from map + offset once store_memory_check() returns
+ *   read		if store_memory_ready(): post from map + offset after store_memory_check() returned
  *			NVME_SUCCESS; else store_submit()
- *   write		where store_memory_ready(): store_memory_write(), with FUA only where
+ *   write		if store_memory_ready(): store_memory_write(), with FUA only if
  *			memory_is_stable; else store_submit()
- *   flush		NVME_SUCCESS at once where memory_is_stable, else store_submit()
- *   zeroes, deallocate	store_submit(), which may finish later: big ranges go a piece per poll
+ *   flush		NVME_SUCCESS at once if memory_is_stable, else store_submit()
+ *   zeroes, deallocate	store_submit(), which may finish later: long ranges are done one piece per poll
  *   registration	with a device that pins pages (system, not iwarp): set store->pinned
  *
  * Statuses are NVMe status codes (nvme.h), already translated from errno:
@@ -68,13 +68,13 @@ struct store {
 	uint64_t size;			/* bytes, a multiple of block_size */
 	uint32_t block_size;
 	uint32_t physical_block_size;	/* bytes; at least block_size */
-	uint32_t alignment;		/* of buffers; 1: any.  Other buffers are slower */
+	uint32_t alignment;		/* of buffers; 1: any.  Unaligned buffers are slower */
 	bool volatile_write_cache;	/* a completed write may be lost in a crash until a flush */
 	bool deallocate;		/* deallocated blocks read back as zeroes */
 	bool read_only;
 	bool direct;			/* file: O_DIRECT in force */
-	const char *guarantee;		/* a sentence: what makes a flushed write stable here */
-	char *said;			/* its memory, if it was allocated for this store */
+	const char *guarantee;		/* a sentence: why a flushed write is stable in this store */
+	char *said;			/* the memory of guarantee, if it was allocated for this store */
 	char *path;			/* NULL for ram and null */
 	uint8_t *map;			/* ram, pmem: the bytes; else NULL */
 	size_t map_length;		/* bytes to register: at least size; never changes */

@@ -14,7 +14,7 @@
 
 /* A kind of store.  submit and piece run on reactors, the others on a control thread. */
 struct store_ops {
-	/* The io is within the store and, if it writes, permitted. */
+	/* Begin an io, which is within the store and, if it writes, permitted. */
 	void (*submit)(struct store_ring *ring, struct store *store, struct store_io *io);
 	/* Do the next part of a long memory operation; false at its end, with io->status set. */
 	bool (*piece)(struct store *store, struct store_io *io);
@@ -93,7 +93,7 @@ enum { STORE_REDO_DATA = 4096 };
 int store_redo_open(struct store *store, uint8_t *pages, bool wanted, char *err, size_t len);
 bool store_redo_there(const uint8_t *pages);
 unsigned store_redo_pending(uint8_t *pages);	/* number of interrupted writes */
-/* Whole units of 512 bytes, at most STORE_REDO_DATA. */
+/* Write whole units of 512 bytes, at most STORE_REDO_DATA. */
 void store_redo_write(struct store *store, uint64_t offset, const void *from, size_t length);
 
 /* touch.c: records pages that are known to be mapped. */
@@ -175,7 +175,7 @@ static inline struct store_io *store_list_pop(struct store_list *list)
 	return io;
 }
 
-/* line.c: which ios may begin, and which wait. */
+/* line.c: ios that may begin, and ios that wait. */
 enum {
 	STORE_LINES = 1024,	/* if there are more stores, they share lines */
 	STORE_LINE_OWN = 4,

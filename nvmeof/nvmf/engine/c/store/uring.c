@@ -26,8 +26,8 @@ struct uring {
 	struct store_engine engine;
 	struct io_uring ring;
 	unsigned depth;
-	bool disabled;		/* made so */
-	bool enabled;		/* by the thread that it belongs to */
+	bool disabled;		/* it was created disabled */
+	bool enabled;		/* its thread has enabled it */
 	uint8_t *memory;	/* registered in pieces at the first direct I/O */
 	size_t bytes;
 	bool registered;
@@ -35,7 +35,7 @@ struct uring {
 	uint64_t file[STORE_LINES];	/* number of the store whose descriptor has this place; 0: free */
 };
 
-enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for one */
+enum { PIECE_SHIFT = 30, PIECES = 8 };	/* the kernel's limit for a registered buffer */
 
 static struct uring *uring_of(struct store_engine *engine)
 {

@@ -108,7 +108,7 @@ static void worker_tell(struct worker *w)
 		pthread_cond_signal(&w->watch);
 }
 
-/* The next io, of the next line; NULL if there is none for this thread. */
+/* Take the next io, of the next line; NULL if there is none for this thread. */
 static struct store_io *worker_take(struct worker *w)
 {
 	struct worker_line *line = w->turn;
@@ -138,7 +138,7 @@ static void worker_finish(struct worker *w, struct store_io *io)
 	store_list_push(&w->finished, io);
 	__atomic_store_n(&w->unread, w->unread + 1, __ATOMIC_RELEASE);
 	if (w->unread == 1 && write(w->wake_fd, &one, sizeof(one)) < 0)
-		return;	/* only by overflow: the descriptor is readable */
+		return;	/* only if the counter would overflow: the descriptor is readable */
 }
 
 /* ---- threads ---- */
@@ -184,7 +184,7 @@ static void *worker_work(void *argument)
 	return NULL;
 }
 
-/* Whether calls have waited for STUCK_NS and none was taken meanwhile. */
+/* Whether calls have waited for STUCK_NS and none of them was taken in that time. */
 static bool worker_is_stuck(struct worker *w)
 {
 	uint64_t taken = w->taken, at = clock_ns() + STUCK_NS;
