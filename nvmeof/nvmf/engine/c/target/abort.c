@@ -3,10 +3,10 @@
  * Abort: ends commands that have had no effect yet.
  *
  * Can be aborted: a command that waits because of a fault on purpose, for its namespace's limits, a latch, a buffer or
- * an RDMA READ; one whose RDMA READs have not been posted; one whose store operation waits behind others; the first
- * command of a fused pair before the second has arrived.
- * Cannot be aborted: a command that a store is executing or whose data is being transferred, which ends soon by
- * itself, and a command for which there was no free request.  Reactor's thread, except the functions of target.h.
+ * an RDMA READ; one whose RDMA READs have not been posted; one whose store operation waits in line; the first command
+ * of a fused pair before the second has arrived.
+ * Cannot be aborted: a command that a store is executing or whose data is being transferred, which will end soon,
+ * and a command for which there was no free request.  Reactor's thread, except the functions of target.h.
  */
 #include "target/calls.h"
 

@@ -26,7 +26,7 @@ static int accept_check(const struct target *target, const struct target_qpair_o
 	if (o->reactor >= target->reactors)
 		why = "there is no such reactor";
 	else if (!o->recv_depth)
-		why = "a queue of no entries";
+		why = "the queue has no entries";
 	else if (!o->initiator_depth)
 		why = "the host allows no RDMA READs (responder resources 0)";
 	if (!why)
@@ -58,14 +58,14 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	 * buffer may be reused only after signalled work.
 	 *
 	 * siw's own thread continues what a system call could not send.  Until that call has returned, the thread
-	 * mistakes short data of a single element for the caller's memory, which it cannot access: the Send fails with
+	 * treats short data of a single element as memory of the caller, which it cannot access: the Send fails with
 	 * EFAULT.  Data of two elements is not affected.
 	 */
 	qp->iwarp_adapter = !qp->verbs->read_sink_is_local &&
 			    qp->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	init.cap.max_send_sge = qp->iwarp_adapter ? 2 : 1;
 	if (qp->options.recv_depth > limit) {
-		snprintf(err, len, "queue %u: %u receives asked for, the device has %u",
+		snprintf(err, len, "queue %u: %u receives requested, but the device allows %u",
 			 qp->options.qid, qp->options.recv_depth, limit);
 		return -EINVAL;
 	}
@@ -80,7 +80,7 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 	init.send_cq = qp->send_cq->cq;
 	errno = 0;	/* some providers require it */
 	rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
-	if (rc) {	/* it may not support inline data */
+	if (rc) {	/* the device may not support inline data */
 		init.cap.max_inline_data = 0;
 		init.cap.max_send_wr = qp->sq_count;
 		rc = qp->verbs->create_qp(qp->id, qp->pd, &init);
@@ -89,7 +89,7 @@ static int accept_create_ibqp(struct target_qpair *qp, char *err, size_t len)
 		rc = -errno;
 		snprintf(err, len, "queue %u: create_qp (%u receives, %u sends): %s",
 			 qp->options.qid, qp->options.recv_depth, qp->sq_count,
-			 rc ? strerror(-rc) : "the device does not say why");
+			 rc ? strerror(-rc) : "the device gives no reason");
 		return rc ? rc : -EIO;
 	}
 	/*
@@ -163,7 +163,7 @@ static int accept_start(struct target_qpair *qp, char *err, size_t len)
 	int rc;
 
 	if (qpair_post_receives(qp, &chain)) {
-		snprintf(err, len, "queue %u: the device refused a receive", qp->options.qid);
+		snprintf(err, len, "queue %u: the device refused to post a receive", qp->options.qid);
 		return -EIO;
 	}
 	qp->id->context = qp;

@@ -9,7 +9,7 @@
 
 /* ---- target.c (control) ---- */
 void target_post_upcall(struct target *target, struct target_upcall *upcall);	/* any thread */
-/* Without threads: for tests, which call reactor_poll() themselves. */
+/* Create a target without threads: for tests, which call reactor_poll() themselves. */
 struct target *target_make(const struct target_options *options, char *err, size_t len);
 /*
  * Internal: the reactor no longer uses a queue pair or a completion queue (in cookie); the objects of a device (in
@@ -27,7 +27,7 @@ void target_free_later(struct target *target, void *memory);
 void target_drain_upcalls(struct target *target);
 
 /* ---- device.c (control) ---- */
-/* NULL with errno: EAGAIN while it is being opened. */
+/* Return the device of a connection; NULL with errno: EAGAIN while it is being opened. */
 struct target_device *device_get(struct target *target, const struct verbs *verbs,
 				 struct ibv_context *context, char *err, size_t len);
 /* The thread for jobs of its memory; NULL: they run at once. */
@@ -48,7 +48,7 @@ void cqs_free_all(struct target *target);
 void cq_gone(struct reactor_cq *rcq);
 
 /* ---- srq.c (control) ---- */
-/* Reserve, or NULL, and release qp->options.recv_depth receives of qp->in_capsule bytes. */
+/* Reserve (or return NULL) and release qp->options.recv_depth receives of qp->in_capsule bytes. */
 struct target_srq *srq_get(struct target_qpair *qp);
 void srq_put(struct target_qpair *qp);
 bool srqs_can_be(const struct target_device *device);
@@ -93,13 +93,13 @@ void reactor_drain_cq(struct reactor *reactor, struct reactor_cq *rcq);	/* all p
 /* ---- pool.c ---- */
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node);
 void pool_free(struct pool *pool);
-/* For a queue pair without shared buffers: as large as those of similar ones. */
+/* Create a pool for a queue pair without shared buffers; its buffers are as large as those of like. */
 int pool_create_private(struct pool *pool, const struct pool *like, uint32_t small, uint32_t large,
 			int node);
 struct chunk *pool_get(struct target_request *req, uint32_t bytes);	/* NULL: wait until called again */
 /* The line of the namespace in which the request must wait for a buffer of this size, or NULL. */
 struct fifo *pool_namespace_line(const struct target_request *req, uint32_t bytes);
-/* The store uses the buffer from now on (to_store), or no longer. */
+/* The store begins to use the buffer (to_store), or has stopped using it. */
 void pool_lend(const struct chunk *chunk, bool to_store);
 bool pool_has_line(const struct reactor *reactor);
 void pool_put(struct target_qpair *qp, struct chunk *chunk);
@@ -137,7 +137,7 @@ bool qpair_linger(struct reactor *reactor);
 /* ---- post.c ---- */
 void qpair_flush(struct target_qpair *qp);
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
-/* Make a chain of at most WR_BATCH receives to be posted again; returns their number. */
+/* Build a chain of at most WR_BATCH receives to be posted again; returns their number. */
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
 int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
 
@@ -183,11 +183,11 @@ void transfer_advance(struct target_request *req);	/* a chunk has ended, or is n
 bool transfer_fetches(const struct target_request *req);	/* whether its data is fetched by RDMA READ */
 
 /* ---- chunk.c ---- */
-/* Begin as much of the request's remaining data as there is room for.  fetch: read it from the host first. */
+/* Begin as much of the request's remaining data as fits into the chunk.  fetch: read it from the host first. */
 void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch);
 struct target_request *chunk_io_of(const struct store_io *io);	/* the request of the chunk of this io, or NULL */
 void chunk_read(struct chunk *chunk);	/* an RDMA READ of it has completed */
-void chunk_written(struct chunk *chunk);	/* its RDMA WRITE has */
+void chunk_written(struct chunk *chunk);	/* an RDMA WRITE of it has completed */
 void chunk_drop(struct chunk *chunk);	/* remove it from qp->reads; the connection has ended */
 void chunk_release(struct chunk *chunk);
 
@@ -224,14 +224,14 @@ void invalid_forget(struct target_namespace *ns);
 void invalid_free_all(struct target *target);
 
 /* ---- limits.c ---- */
-/* Whether it now waits in line: then io_command() is called again later. */
+/* Returns whether the request now waits in line; then io_command() is called again later. */
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
 void limits_serve(struct reactor *reactor);
 void limits_drop(struct target_qpair *qp);
 void limits_cancel(struct target_request *req, uint16_t status);
 
 /* ---- inject.c ---- */
-/* Whether a fault on purpose concerns the command: then it was dealt with.  slots: qp->injected. */
+/* Returns whether a fault on purpose has taken over the command.  slots: qp->injected. */
 bool inject_command(struct target_request *req, const struct nvme_sqe *sqe, uint32_t slots);
 bool inject_serve(struct reactor *reactor);	/* whether there was work */
 uint64_t inject_left(const struct reactor *reactor);	/* ns until there is; UINT64_MAX: nothing waits */

@@ -199,7 +199,7 @@ static void chunk_arrived(struct chunk *chunk)
 	}
 }
 
-/* ---- its way ---- */
+/* ---- beginning and advancing ---- */
 
 void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch)
 {

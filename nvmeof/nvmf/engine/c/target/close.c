@@ -105,7 +105,7 @@ void qpair_fail_post(struct target_qpair *qp, const char *what, int rc)
 		qpair_fail_wc(qp, what, IBV_WC_WR_FLUSH_ERR);
 	else
 		/* some providers return -1 with errno, most a positive errno */
-		qpair_fail(qp, "the device refused a %s: %s", what, strerror(rc < 0 ? errno : rc));
+		qpair_fail(qp, "the device refused to post a %s: %s", what, strerror(rc < 0 ? errno : rc));
 }
 
 static void drop_lines(struct target_qpair *qp)
@@ -184,13 +184,13 @@ static bool responses_under_way(const struct target_qpair *qp)
 
 static void disconnect_now(struct target_qpair *qp)
 {
-	if (qp->peer_left && *device_reason(qp))	/* it gives the better reason */
+	if (qp->peer_left && *device_reason(qp))	/* the device gives a more precise reason */
 		die(qp);
 	else
 		qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
 }
 
-/* It was accepted: handle capsules that arrived before. */
+/* The connection was accepted: handle capsules that arrived before. */
 void qpair_up_deliver(struct reactor *reactor, struct mail *mail)
 {
 	struct target_qpair *qp = container_of(mail, struct target_qpair, up_mail);

@@ -107,13 +107,13 @@ static struct reactor_cq *cq_get(struct reactor *reactor, struct target_device *
 		size = size > limit ? limit : size;
 		size = size < entries ? entries : size;
 		if (entries > limit) {
-			snprintf(err, len, "a completion queue of %u entries: the device has %u",
+			snprintf(err, len, "a completion queue of %u entries is needed, but the device allows %u",
 				 entries, limit);
 			return NULL;
 		}
 		rcq = cq_create(reactor, device, size, sends);
 		if (!rcq) {
-			snprintf(err, len, "cannot make a completion queue of %u entries: %s", size,
+			snprintf(err, len, "cannot create a completion queue of %u entries: %s", size,
 				 strerror(errno));
 			return NULL;
 		}
@@ -151,7 +151,7 @@ void cqs_put(struct target_qpair *qp)
 	qp->recv_cq = qp->send_cq = NULL;
 }
 
-/* ---- of a device that was removed ---- */
+/* ---- queues of a device that was removed ---- */
 
 static void cq_let_go(struct reactor *reactor, struct mail *mail)
 {

@@ -66,7 +66,7 @@ static int device_register(struct target_device *device)
 			return errno;
 	}
 	device->zero_mr = verbs->reg_mr(device->pd, target->zero, TARGET_ZERO_BYTES, 0);
-	if (device->zero_mr) {	/* otherwise reads of null stores use buffers */
+	if (device->zero_mr) {	/* without it, reads of null stores use buffers */
 		device->zero.base = target->zero;
 		device->zero.span = TARGET_ZERO_BYTES;
 		device->zero.lkey = device->zero_mr->lkey;
@@ -74,7 +74,7 @@ static int device_register(struct target_device *device)
 	return 0;
 }
 
-/* A device that was opened, or could not be opened, with the reason. */
+/* Open a device, or record in why for what reason it could not be opened. */
 static void device_open_job(struct job *job)
 {
 	struct target_device *device = container_of(job, struct target_device, job);
@@ -127,7 +127,7 @@ static void device_unlink(struct target_device *device)
 	device->target->device_count--;
 }
 
-/* The result of device_open_job(). */
+/* Take the result of device_open_job(). */
 void device_opened(struct target_device *device)
 {
 	if (device->gone && !*device->why)
@@ -180,7 +180,7 @@ int target_device_open(struct target *target, const struct verbs *verbs, struct 
 	if (device)
 		return device->state == DEVICE_READY ? 0 : -EAGAIN;
 	if (!context || target->device_count == TARGET_MAX_DEVICES) {
-		snprintf(err, len, context ? "more than %d RDMA devices"
+		snprintf(err, len, context ? "there are more than %d RDMA devices"
 					   : "the connection has no RDMA device (of %d at most)",
 			 TARGET_MAX_DEVICES);
 		return -ENOSPC;
@@ -192,7 +192,7 @@ int target_device_open(struct target *target, const struct verbs *verbs, struct 
 	}
 	background_post(device_lane(device), &device->job, device_open_job);
 	if (device_lane(device)) {
-		snprintf(err, len, "device %s is being made ready", device->name);
+		snprintf(err, len, "device %s is still being prepared", device->name);
 		return -EAGAIN;
 	}
 	if (*device->why)

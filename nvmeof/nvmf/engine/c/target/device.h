@@ -22,7 +22,7 @@ struct ns_window {
 	uint64_t mask;		/* of the offset: all ones, or 0 for a store of zeroes */
 	uint64_t span;		/* bytes that may be read at once, from the masked offset */
 	uint32_t lkey;
-	struct ibv_mr *mr;	/* NULL for the device's zeroes */
+	struct ibv_mr *mr;	/* NULL: the device's zeroes */
 	const struct verbs *verbs;
 };
 
@@ -79,7 +79,7 @@ struct target_device {
 	unsigned cqs;			/* these and completion queues that reactors still use */
 };
 
-/* A completion queue: made by control, polled by the reactor. */
+/* A completion queue: created by control, polled by the reactor. */
 struct reactor_cq {
 	struct mail mail;
 	struct mail gone_mail;

@@ -49,7 +49,7 @@ static bool has_lba(const struct target_request *req)
 	}
 }
 
-/* A miscompare, and the write that it prevents, are no errors: hosts use them for locks (ATS). */
+/* A miscompare, and the write that it prevents, are not errors: hosts use them for locks (ATS). */
 static bool is_error(uint16_t status)
 {
 	status &= 0x7ff;

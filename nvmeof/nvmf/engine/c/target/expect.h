@@ -14,7 +14,7 @@ enum { EXPECT_AHEAD = 2 };	/* completions between the prefetch for a command and
 /* Prefetch bytes that are about to be copied from, or to. */
 static inline void expect_bytes(const uint8_t *at, size_t length, const int written)
 {
-	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor prefetches the rest by itself */
+	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor prefetches the rest without help */
 
 	if (length > ENOUGH)
 		length = ENOUGH;

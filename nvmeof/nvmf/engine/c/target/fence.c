@@ -4,8 +4,8 @@
  *
  * A fence passes the mailbox of each queue pair's reactor: commands that begin after that see everything that was
  * stored before the fence was created.  On the reactor, the fence marks the requests in progress and counts them down
- * as they end.  A queue pair has one active fence at a time, and the others wait behind it, so a request needs only
- * one flag.  Reactor's thread, except the functions of target.h.
+ * as they end.  A queue pair has one active fence at a time, and later ones wait for it, so a request needs only one
+ * flag.  Reactor's thread, except the functions of target.h.
  */
 #include "target/calls.h"
 

@@ -2,10 +2,11 @@
 /*
  * Matches the two commands of fused pairs, and finds commands whose other half is missing.
  *
- * A host sends both commands consecutively, so the next capsule of the queue decides about the first command.  If no
- * capsule arrives (the host failed in between, or sends no second command), the first command does not wait until
- * the end of the connection: after fused_wait_ms it ends with Command Aborted due to Missing Fused Command, and a
- * second command that arrives later has no first one.  A pair begins only when both are there, so nothing was written.
+ * A host sends both commands consecutively, so the next capsule of the queue decides whether the first command has its
+ * second.  If no capsule arrives (the host failed in between, or sends no second command), the first command does not
+ * wait until the end of the connection: after fused_wait_ms it ends with Command Aborted due to Missing Fused Command,
+ * and a second command that arrives later has no first one.  A pair begins only when both are there, so nothing was
+ * written.
  * Reactor's thread.
  */
 #include "target/calls.h"

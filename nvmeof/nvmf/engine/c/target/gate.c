@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gates: statuses with which commands end instead of running, set by the control thread.
+ * Gates: the control thread sets statuses with which commands end instead of running.
  *
  * A gate has three statuses in one word, so that a reactor reads all of them with one load.  Without gates, a command
  * only checks a NULL pointer of the queue pair and a zero of the namespace, on cache lines that it uses anyway.

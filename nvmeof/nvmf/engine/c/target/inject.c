@@ -10,7 +10,7 @@
  * Commands that wait are in the reactor's heap, ordered by time; those without a time are at its end.  They have not
  * begun: they hold no namespace, no buffer and no latch.  Commands of fused pairs and of Fabrics are never hit.
  *
- * A torn write runs with fewer blocks (io.c), and ends as inject_torn() says (request.c).
+ * A torn write runs with fewer blocks (io.c), and ends with the status of inject_torn() (request.c).
  */
 #include "target/calls.h"
 #include "target/inject.h"
@@ -21,7 +21,7 @@
 #define NS_PER_S 1000000000ull
 #define NEVER UINT64_MAX
 
-enum { ASYNC_EVENT_REQUEST = 0x0c };	/* on an admin queue, it waits anyway */
+enum { ASYNC_EVENT_REQUEST = 0x0c };	/* of an admin queue: it waits in any case */
 
 struct injection_mail {
 	struct mail mail;
@@ -36,7 +36,7 @@ struct target_injection {
 	struct target_upcall spent, gone;
 	_Alignas(CACHE_LINE) _Atomic uint64_t matched;
 	_Atomic uint64_t hits;
-	_Atomic uint64_t used_up_to;		/* ns: until when the admitted commands use the bandwidth */
+	_Atomic uint64_t used_up_to;		/* ns: the time until which the admitted commands use the bandwidth */
 	_Atomic unsigned left;			/* reactors that may still use it */
 	struct injection_mail mail[];		/* per reactor */
 };
@@ -121,7 +121,7 @@ static void tear(struct target_request *req, const struct target_inject_options 
 	req->torn_status = options->status;
 }
 
-/* Returns whether the command was hit; if so, its consequences are added. */
+/* Returns whether the injection hits the command; if so, adds its effects. */
 static bool meet(struct target_injection *injection, struct target_request *req,
 		 const struct nvme_sqe *sqe, struct outcome *outcome)
 {
@@ -224,7 +224,7 @@ bool inject_command(struct target_request *req, const struct nvme_sqe *sqe, uint
 uint16_t inject_torn(struct target_request *req, uint16_t status)
 {
 	req->torn = false;
-	if (status || req->qp->dead)	/* it failed for a different reason */
+	if (status || req->qp->dead)	/* it has failed for another reason */
 		return status;
 	if (req->torn_status)
 		return req->torn_status;

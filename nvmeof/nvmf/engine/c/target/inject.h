@@ -14,27 +14,27 @@ enum target_inject_kind {	/* if a command meets several injections, the last one
 	TARGET_INJECT_HANG,	/* it runs when the injection has ended */
 	TARGET_INJECT_DROP,	/* it neither runs nor gets a response */
 	TARGET_INJECT_CUT,	/* its connection ends */
-	TARGET_INJECT_TORN,	/* besides: of a Write of several blocks that runs, only the first ones are written */
+	TARGET_INJECT_TORN,	/* in addition: a Write of several blocks that runs writes only the first ones */
 };
 
 enum {
-	TARGET_INJECTIONS = 32,		/* that are active at a time */
+	TARGET_INJECTIONS = 32,		/* maximum of those that are active at a time */
 	TARGET_INJECT_DELAYS = 256,
 };
 
 struct target_inject_options {
 	enum target_inject_kind kind;
-	uint16_t status;		/* delay: not 0: the command ends with it instead of running; torn: it ends with it
-					 * afterwards; 0: its connection ends without a response */
+	uint16_t status;		/* delay: if not 0, the command ends with it instead of running; torn: the
+					 * command ends with it afterwards; if 0, its connection ends instead */
 	uint32_t nsid;			/* 0: any */
 	uint64_t opcodes[4];		/* bitmap of the opcodes concerned */
 	uint64_t slba, blocks;		/* commands with a range that touches these blocks; blocks 0: all commands */
-	uint64_t threshold;		/* share of them that is hit, of 2^32 */
-	uint64_t after;			/* number of them that pass first */
+	uint64_t threshold;		/* share of these commands that is hit, of 2^32 */
+	uint64_t after;			/* number of these commands that pass first */
 	uint64_t count;			/* number of hits; 0: no limit */
 	uint64_t seed;			/* decides, with the number of a command, whether and how it is hit */
 	uint64_t bandwidth;		/* bytes a second, for all commands concerned together; 0: no limit */
-	uint32_t delay_us[TARGET_INJECT_DELAYS];	/* one of them, each equally likely */
+	uint32_t delay_us[TARGET_INJECT_DELAYS];	/* the delay is one of these, each equally likely */
 };
 
 /*
@@ -45,10 +45,10 @@ int target_inject_begin(struct target *target, const struct target_inject_option
 			void *cookie);
 /* Commands that hang run now.  Clear its bit in all queue pairs first.  Its slot is free some time later. */
 void target_inject_end(struct target *target, unsigned slot);
-/* Number of commands that it concerned, and of hits. */
+/* Get the number of commands that it concerned, and of hits. */
 void target_inject_counts(const struct target *target, unsigned slot, uint64_t *matched,
 			  uint64_t *hits);
-/* The injections for commands of a queue pair that arrive from now on: bit i for slot i. */
+/* Set the injections for commands of a queue pair that arrive from now on: bit i for slot i. */
 void target_qpair_inject(struct target_qpair *qp, uint32_t slots);
 
 #endif

@@ -28,7 +28,7 @@ static inline void reactor_mark(struct target_qpair *qp)
 
 /* ---- requests ---- */
 
-/* Its content is no longer needed. */
+/* Post the receive again: its content is no longer needed. */
 static inline void recv_give_back(struct target_qpair *qp, struct recv *recv)
 {
 	if (recv->srq) {
@@ -107,7 +107,7 @@ static inline void namespace_leave(struct target_namespace *ns, struct ns_local 
 		namespace_unused(ns, local);
 }
 
-/* Its response was sent, or will not be sent. */
+/* The response was sent, or will not be sent: the namespace no longer serves the request. */
 static inline void namespace_served(struct target_request *req)
 {
 	struct ns_local *local = namespace_local(req);

@@ -4,8 +4,8 @@
  *
  * The control thread manages the marks; reactors read them from a sorted array, by one atomic load.  An array never
  * changes: it is replaced, and the old one is freed after a message has passed through each reactor's mailbox, because
- * no reactor uses it longer.  A command that writes marked blocks is passed to the control thread when it is done,
- * which removes the marks and stores that before the response.  Without marks, a command only checks a NULL pointer on
+ * then no reactor uses it.  When a command has written marked blocks, it is passed to the control thread, which
+ * removes the marks and stores that before the response.  Without marks, a command only checks a NULL pointer on
  * a cache line that it reads anyway.
  */
 #include "target/calls.h"
@@ -61,7 +61,7 @@ static void invalid_free(struct ns_invalid *invalid)
 	free(invalid);
 }
 
-/* Free those that no reactor can be using. */
+/* Free the replaced arrays that no reactor can be using. */
 static void invalid_sweep(struct target *target)
 {
 	struct ns_invalid **p = &target->old_invalid, *old;

@@ -109,7 +109,7 @@ static void read_in_place(struct target_request *req, const struct ns_window *wi
 	request_respond(req, status);
 }
 
-/* The latch for which it waited is held now. */
+/* The request holds the latch for which it waited. */
 static void read_latched(struct latch *latch)
 {
 	struct target_request *req = container_of(latch, struct target_request, latch);
@@ -276,7 +276,7 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 
 static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, uint32_t length)
 {
-	/* Whether it concerns invalid blocks is only known with its ranges. */
+	/* Its ranges are needed to find out whether it concerns invalid blocks. */
 	if (atomic_load_explicit(&req->ns->invalid, memory_order_acquire)) {
 		req->validates = req->ns->store->deallocate;
 		req->sqe = *sqe;
@@ -285,7 +285,7 @@ static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, ui
 		req->length = length;
 		io_ranges_arrived(req, req->capsule);
 	} else {
-		req->step = 0;	/* none begins while the ranges are fetched */
+		req->step = 0;	/* no range begins while the ranges are fetched */
 		transfer_start(req, TRANSFER_RANGES, length);
 	}
 }
@@ -304,7 +304,7 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 	else if (req->sgl_length < length)
 		request_respond(req, NVME_SGL_DATA_LENGTH_INVALID | NVME_DNR);
 	else if (hints)
-		request_respond(req, NVME_SUCCESS);	/* and are ignored */
+		request_respond(req, NVME_SUCCESS);	/* the hints are ignored */
 	else if (req->ns->store->read_only)
 		request_respond(req, NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR);
 	else

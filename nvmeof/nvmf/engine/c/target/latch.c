@@ -6,7 +6,7 @@
  * reactor counts of its readers, which only that reactor writes.  A reader counts itself and then looks at
  * the bits; a writer sets its bits and then looks at the counts of every reactor.  Both orders are
  * sequentially consistent, so that one of the two sees the other.  A namespace on one reactor needs
- * neither fences nor locked instructions, and a reader on several needs one fence.
+ * neither fences nor locked instructions; a reader of a namespace on several reactors needs one fence.
  *
  * If a latch conflicts with others, it releases all of its entries and waits in the line of its reactor (latch_line.c).
  * Only a writer that has all of its bits and finds readers keeps them: no reader begins after that, and the present
@@ -31,7 +31,7 @@ void latch_expect(struct reactor *reactor, const struct target_namespace *ns, ui
 
 static bool are_few(uint32_t bits)
 {
-	return bits >> __builtin_ctz(bits) < 1 << FEW;	/* they are neighbours */
+	return bits >> __builtin_ctz(bits) < 1 << FEW;	/* they are adjacent */
 }
 
 static bool count_up(_Atomic uint16_t *count)

@@ -85,7 +85,7 @@ void latches_free(struct target_namespace *ns);
  */
 bool latch_take(struct reactor *reactor, struct latch *latch, struct target_namespace *ns,
 		uint64_t offset, uint64_t length, bool exclusive, void (*granted)(struct latch *));
-/* A latch that begins at slba will be taken soon: see expect.c. */
+/* Prefetch for a latch at slba that will be taken soon: see expect.c. */
 void latch_expect(struct reactor *reactor, const struct target_namespace *ns, uint64_t slba);
 void latch_drop(struct reactor *reactor, struct latch *latch);	/* it is held, or LATCH_NONE: no effect */
 /* Remove it from the line; returns whether it was there. */

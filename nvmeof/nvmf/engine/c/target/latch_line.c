@@ -31,7 +31,7 @@ bool latch_is_behind(struct reactor *reactor, const struct latch *latch)
 	return false;
 }
 
-/* The readers' reactors may sleep although responses of theirs have been sent: see reactor.c. */
+/* The readers' reactors may be asleep although their responses have been sent: see reactor.c. */
 static void wake_readers(struct reactor *reactor, const struct latch *latch)
 {
 	struct latch_span span = span_of(latch);

@@ -8,8 +8,8 @@
  * one burst.  If two reactors check at the same time, both may admit a command: at most one extra command per reactor,
  * which delays later ones.
  *
- * Commands over the limit wait in their reactor's line, which has one place for each queue pair, with its further
- * commands behind it.  Places are served round-robin, so that a deep queue gets no more than a shallow one.  Reactor's
+ * Commands over the limit wait in their reactor's line, which has one place for each queue pair, where all its
+ * commands wait.  Places are served round-robin, so that a deep queue gets no more than a shallow one.  Reactor's
  * thread, except the functions of target.h.
  */
 #include "target/calls.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define NS_PER_S 1000000000ull
-#define MIN_BURST_MS 10		/* a sleeping reactor looks once a millisecond */
+#define MIN_BURST_MS 10		/* a sleeping reactor checks once a millisecond */
 
 enum { DIR_READ, DIR_WRITE, DIR_BOTH, DIRS };
 enum { UNIT_COMMANDS, UNIT_BYTES, UNITS };
@@ -163,7 +163,7 @@ static void limits_run(struct target_request *req)
 	req->validates = false;
 	req->admitted = true;
 	io_command(req, &req->sqe);
-	req->admitted = false;	/* it may already be used by a different command that has not begun */
+	req->admitted = false;	/* the request may already be used by a different command that has not begun */
 }
 
 static void limits_serve_line(struct ns_local *local, uint64_t now)
@@ -192,7 +192,7 @@ void limits_serve(struct reactor *reactor)
 		struct ns_local *local = container_of(link, struct ns_local, limited_link);
 
 		list_remove(link);
-		local->inflight++;	/* the namespace may retire with the last request, but not yet */
+		local->inflight++;	/* the namespace may retire with its last request: prevent that for now */
 		limits_serve_line(local, now);
 		if (local->over.head && !list_has(link))
 			list_push(&reactor->limited, link);

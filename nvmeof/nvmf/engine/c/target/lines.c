@@ -54,7 +54,7 @@ void transfer_kick(struct target_qpair *qp)
 		transfer_kick_line(&qp->waiting[i]);
 }
 
-/* ---- taking back ---- */
+/* ---- removing requests ---- */
 
 /* End all requests of this line, because the connection has ended. */
 static void drop_line(struct fifo *line)

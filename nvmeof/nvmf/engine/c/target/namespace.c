@@ -24,7 +24,7 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	struct ns_barrier *barrier;
 
 	if (!nsid || nsid == 0xffffffff) {
-		snprintf(err, len, "namespace ID %u is not one that a namespace can have", nsid);
+		snprintf(err, len, "invalid namespace ID %u", nsid);
 		errno = EINVAL;
 		return NULL;
 	}
@@ -175,7 +175,7 @@ void target_namespace_latency(const struct target_namespace *ns, struct target_l
 
 /* ---- store failures ---- */
 
-/* Reactor.  Of several commands that fail at the same time, only the first is reported. */
+/* Reactor.  If several commands fail at the same time, only the first is reported. */
 void namespace_failed(const struct target_request *req, uint16_t status)
 {
 	struct target_namespace *ns = req->ns;

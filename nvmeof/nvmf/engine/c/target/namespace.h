@@ -12,11 +12,11 @@
 /* ---- namespaces ---- */
 
 struct ns_local {			/* one per reactor */
-	uint64_t inflight;		/* until their requests are free again */
-	uint64_t serving;		/* those of them that have no response yet */
+	uint64_t inflight;		/* commands, until their requests are free again */
+	uint64_t serving;		/* commands that have no response yet */
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
-	uint64_t busy_since, busy_ns;	/* ns: since when requests are being served; 0: none are */
+	uint64_t busy_since, busy_ns;	/* ns: busy_since is the time since which requests are served, or 0 */
 	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
 	struct target_latency latency;
 	/* limits */
@@ -64,7 +64,7 @@ struct target_namespace {
 	uint32_t nsid;
 	uint8_t block_shift;
 	bool memory;			/* accessed in place */
-	bool latched;			/* all commands see the same blocks: not so with null */
+	bool latched;			/* blocks have content that latches protect; false for null stores */
 	_Atomic bool limited;		/* see limits.c */
 	_Atomic uint64_t blocks;
 	_Atomic uint64_t gate;		/* see gate_pack() */

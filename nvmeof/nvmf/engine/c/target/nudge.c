@@ -7,8 +7,8 @@
  * host has sent nothing, the target reads no bytes from it: a zero-length RDMA READ refers to no memory, and needs no
  * STag (RFC 5040, section 5.2), and its response is more data.
  *
- * A responder must be silent until the initiator's first FPDU (RFC 5044, section 7.1.3).  A host whose Connect is lost
- * has sent it; one that is slow probably has not, so the first nudge is late.
+ * A responder must be silent until the initiator's first FPDU (RFC 5044, section 7.1.3).  A host whose Connect was
+ * missed has sent that FPDU; a slow host probably has not, so the first nudge is late.
  */
 #include "target/calls.h"
 #include "target/wr.h"

@@ -8,7 +8,7 @@
  *
  * If no buffer is free, queue pairs wait in line: first in, first out; each takes as many as it may and then goes to
  * the end.  A queue pair may hold at most twice the number of free buffers, and the last eighth is for queue pairs
- * that hold none, so hosts that take buffers and do not transfer data leave some for the others.  Buffers that a
+ * that hold none, so hosts that take buffers and do not transfer data leave some for others.  Buffers that a
  * store uses do not count for the queue pair: by the same rule a namespace whose store is slow leaves some for other
  * namespaces, and its commands wait in a line of the namespace.
  *
@@ -25,8 +25,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 /*
- * Buffers are this much further apart than they are long, so that their beginnings, which are all that small I/O
- * uses, do not fall into the same cache sets.
+ * Extra distance between buffers, so that their beginnings, the only part that small I/O uses, do not fall into the
+ * same cache sets.
  */
 #define STAGGER 4096u
 
@@ -59,7 +59,7 @@ static uint8_t *map_memory(size_t *bytes)
 	return aligned;
 }
 
-/* A queue pair's own memory: small pages, so that pages never used take no memory unless they are pinned. */
+/* Map a queue pair's own memory: in small pages, so that unused pages take no memory unless they are pinned. */
 static uint8_t *map_private(size_t *bytes)
 {
 	void *memory = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -115,7 +115,7 @@ static int pool_make(struct pool *pool, uint8_t *(*map)(size_t *bytes), int node
 
 int pool_create(struct pool *pool, uint32_t buffer_size, uint32_t count, int node)
 {
-	/* A quarter of the memory, if buffers are large enough for that to pay. */
+	/* A quarter of the memory is for small buffers, if the others are large enough to make that worthwhile. */
 	uint32_t cut = buffer_size >= 4 * POOL_SMALL_SIZE ? count / 4 : 0;
 
 	shelf_init(&pool->shelf[POOL_SMALL], POOL_SMALL_SIZE,
@@ -148,7 +148,7 @@ static bool share_is_taken(const struct pool_shelf *shelf, uint32_t held)
 	return held && (held >= 2 * shelf->free_count || shelf->free_count <= shelf->count / 8);
 }
 
-/* The namespace to whose share the request's buffers also count; NULL: none. */
+/* The namespace in whose share the request's buffers count as well; NULL if there is none. */
 static struct ns_local *pool_sharer(const struct target_request *req)
 {
 	if (!req->ns || req->ns->memory || req->qp->pool->is_private)
@@ -214,7 +214,7 @@ static struct chunk *pool_take(struct target_request *req, uint32_t bytes)
 	if (!chunk && class == POOL_SMALL)
 		chunk = shelf_take(qp, POOL_LARGE);
 	if (!chunk) {
-		/* Beyond its share it does not wait in line: the return of one of its own buffers calls it again. */
+		/* Over its share, it does not wait in line: it is called again when one of its buffers returns. */
 		if (share_is_taken(&qp->pool->shelf[class], qp->pool_place[class].held))
 			stat_add(&qp->waited_for_buffer, 1);
 		else
@@ -233,7 +233,7 @@ struct chunk *pool_get(struct target_request *req, uint32_t bytes)
 	bool known = atomic_load_explicit(&qp->connected, memory_order_relaxed);
 	struct chunk *chunk = known ? pool_take(req, bytes) : NULL;
 
-	/* The own buffer is for a queue pair that would otherwise stop, not for one that has used its share. */
+	/* A queue pair's own buffer is for one that would otherwise stop, not for one that has used its share. */
 	if (chunk || !qp->own_free || qp->pool_place[POOL_SMALL].held || qp->pool_place[POOL_LARGE].held)
 		return chunk;
 	qp->own_free = false;
@@ -338,7 +338,7 @@ bool pool_has_line(const struct reactor *reactor)
 	return reactor->pool.shelf[POOL_SMALL].line.head || reactor->pool.shelf[POOL_LARGE].line.head;
 }
 
-/* Whether the host has held the buffer for too long, and has let nothing else through in the meantime. */
+/* Whether the host has held the buffer for too long, with no transfer completed in the meantime. */
 static bool is_sat_on(const struct chunk *chunk, uint64_t now)
 {
 	return chunk->with_host && now > chunk->with_host + PATIENCE_NS &&

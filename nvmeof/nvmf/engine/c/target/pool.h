@@ -31,7 +31,7 @@ struct chunk {
 	uint16_t reads;			/* number of its outstanding RDMA READs */
 	uint16_t slots;			/* of the send queue, until its RDMA WRITE completes */
 	uint8_t class;			/* enum pool_class */
-	struct ns_local *sharer;	/* the namespace to whose share it also counts, or NULL */
+	struct ns_local *sharer;	/* the namespace in whose share it counts as well, or NULL */
 	uint64_t with_host;		/* ns: when its transfer was posted; 0: it is not with the host */
 	struct latch latch;		/* of its slice, while the store reads or writes it */
 	struct store_io io;

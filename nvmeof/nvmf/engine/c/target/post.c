@@ -9,7 +9,7 @@
  * the connection is established).
  *
  * Selective signalling: the data before a response is unsignalled, and its buffer is released with the response's
- * completion.  Only the last response of a chain is signalled; its completion stands for those before it, because a
+ * completion.  Only the last response of a chain is signalled; its completion implies those before it, because a
  * queue completes them in order.  Unsignalled work still completes if it fails, so it has a wr_id.
  *
  * Sent memory does not change until the send is complete (verbs->send_stable): a buffer belongs to its command, and
@@ -18,7 +18,7 @@
 #include "target/calls.h"
 #include "target/wr.h"
 
-enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size behind the header: see accept.c */
+enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size into its header buffer: see accept.c */
 
 /* ---- receives ---- */
 
@@ -249,7 +249,7 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	return false;
 }
 
-/* Note whether it cannot continue until sends complete: otherwise their completions need not wake the reactor. */
+/* Record whether it must wait for sends to complete: otherwise their completions need not wake the reactor. */
 static void note_blocked(struct target_qpair *qp)
 {
 	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head ||

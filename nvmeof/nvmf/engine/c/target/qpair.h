@@ -32,8 +32,8 @@ struct target_qpair {
 	bool marked;
 	bool inline_response, send_with_invalidate;
 	bool iwarp_adapter;		/* an iWARP device other than the embedded one: see accept.c */
-	bool blocked;			/* something waits for completions of sends */
-	bool fused_expected;		/* the first command of a pair has come: the second is next */
+	bool blocked;			/* work waits for completions of sends */
+	bool fused_expected;		/* the first command of a pair has arrived: the next must be the second */
 	uint8_t device;			/* index */
 	uint32_t lkey, pool_lkey, own_lkey;
 	struct target_srq *srq;		/* or NULL */
@@ -47,11 +47,11 @@ struct target_qpair {
 	uint32_t read_free, read_limit;	/* RDMA READs */
 	uint32_t fetching;		/* chunks */
 	uint32_t line_waiting;		/* requests in lines of namespaces (pool.c) */
-	uint64_t moved;			/* ns: when its host last let a transfer complete */
+	uint64_t moved;			/* ns: when a transfer with its host last completed */
 	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
 	uint32_t active, held;		/* requests: in use; with the control thread, as part of those */
-	uint32_t recv_posted;		/* in its own receive queue; */
-	uint32_t recv_taken;		/* in a shared queue: held */
+	uint32_t recv_posted;		/* in its own receive queue */
+	uint32_t recv_taken;		/* receives of a shared queue that it holds */
 	uint32_t number;
 	struct target_qpair *number_next;	/* in reactor->by_number */
 	struct fifo tx, reads;		/* to be posted: responses and chunks; chunks to fetch */
@@ -66,7 +66,7 @@ struct target_qpair {
 	struct pool_place pool_place[POOL_CLASSES];
 	struct target_request *fused_first;	/* first command of that pair; NULL if it was refused */
 	struct fifo_link fused_link;	/* in reactor->halves, if fused_listed */
-	uint64_t fused_until;		/* ns: until when it waits */
+	uint64_t fused_until;		/* ns: the time until which it waits */
 	bool fused_listed;
 	uint32_t upcall_bytes;		/* of data fetched for the control thread */
 	struct chunk own;

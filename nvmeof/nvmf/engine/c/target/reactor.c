@@ -2,14 +2,13 @@
 /*
  * A reactor: one thread that polls the completion queues, the store ring and the mailbox given to it.
  *
- * It spins while there is work and for spin_us afterwards (longer if that pays), then arms the completion channels,
- * checks once more and sleeps in one epoll: an idle reactor uses no processor.  Other threads reach it only through
- * its mailbox, and write to the eventfd only while it sleeps.
+ * It spins while there is work and for spin_us afterwards (longer if that saves wakeups), then arms the completion
+ * channels, checks once more and sleeps in one epoll: an idle reactor uses no processor.  Other threads reach it only
+ * through its mailbox, and write to the eventfd only while it sleeps.
  *
- * Nothing waits for the completion of a response, and with most devices it comes after the reactor has gone to sleep:
- * it would cause one more wakeup per command, just when the host has its answer.  So on these devices sends have
- * completion queues of their own, which are armed only if something needs their completions, or if nothing else has
- * woken the reactor for SENDS_CHECK_MS.
+ * No work waits for the completion of a response, and with most devices it arrives after the reactor has gone to sleep:
+ * it would cause one more wakeup per command.  So on these devices sends have completion queues of their own, which are
+ * armed only if something needs their completions, or if nothing else has woken the reactor for SENDS_CHECK_MS.
  */
 #include "target/calls.h"
 #include "target/expect.h"
@@ -22,7 +21,7 @@
 
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
-#define WAKEUP_NS 100000ull	/* a sleep may take this much longer than asked for */
+#define WAKEUP_NS 100000ull	/* a sleep may take this much longer than requested */
 
 enum { EVENTS = 32, LINGER_CHECK_MS = 5, LINES_CHECK_MS = 1, SLOW_CHECK_MS = 250, SENDS_CHECK_MS = 2,
        LONG_SPIN = 20, SHORT_WAITS_MAX = 16 };
@@ -167,7 +166,7 @@ static void take_cq_event(struct reactor_cq *rcq)
 	struct ibv_cq *cq;
 	void *context;
 
-	/* one event: a queue that is armed once reports no second */
+	/* one event only, because a queue reports one event each time it is armed */
 	if (!verbs->get_cq_event(rcq->channel, &cq, &context)) {
 		verbs->ack_cq_events(cq, 1);
 		rcq->armed = false;
@@ -245,7 +244,7 @@ static bool doze(struct reactor *r)
 }
 
 /*
- * Falling asleep and waking takes longer than a short wait.  So if work has recently come mostly a little after
+ * Falling asleep and waking takes longer than a short wait.  So if work has recently arrived mostly a little after
  * spin_ns, as it does from hosts with one command at a time, the reactor spins longer. Meanwhile it yields the
  * processor: the work that it waits for may need this one.
  */
@@ -265,7 +264,7 @@ static uint64_t patience(const struct reactor *r)
 void *reactor_main(void *arg)
 {
 	struct reactor *r = arg;
-	uint64_t last = clock_ns(), now;	/* since when it has found no work */
+	uint64_t last = clock_ns(), now;	/* last: the time of the last work */
 	bool work, waiting = true;
 
 	while (!r->stop) {

@@ -4,8 +4,8 @@
  * when they are first written).  Control thread.
  *
  * On an iWARP adapter the destination of an RDMA READ is memory that the peer may write to from then on, because in
- * RFC 5040 the Read Response names its destination by an STag that allows remote access.  So that no host learns a
- * key to memory of others, a queue pair on such a device has a protection domain with buffers of its own.
+ * RFC 5040 the Read Response names its destination by an STag that allows remote access.  To keep keys
+ * to the memory of others from every host, a queue pair on such a device has its own protection domain and buffers.
  */
 #include "target/calls.h"
 #include "util/numa.h"
@@ -15,8 +15,8 @@
 
 #define PAGE 4096u
 #define CID_BYTES (65536 / 8)
-#define PRIVATE_SMALL 128u	/* buffers of a queue pair with buffers of its own: at most this many small ones, */
-#define PRIVATE_LARGE 8u	/* and this many large ones for an I/O queue */
+#define PRIVATE_SMALL 128u	/* of a queue pair with its own buffers: the maximum of small ones, */
+#define PRIVATE_LARGE 8u	/* and the number of large ones for an I/O queue */
 
 static size_t region_place(size_t *at, size_t bytes, size_t align)
 {

@@ -51,7 +51,7 @@ static void release_receive(struct target_request *req)
 	req->recv = NULL;
 }
 
-/* Free data that was fetched for the control thread, or that it answered with. */
+/* Free data that was fetched for the control thread, or that is its answer. */
 void request_free_data(struct target_request *req)
 {
 	struct target_qpair *qp = req->qp;
@@ -94,7 +94,7 @@ void request_free(struct target_request *req)
 		reactor_mark(qp);
 }
 
-/* Except for a block marked as invalid: its status says that a retry will not help. */
+/* A block marked as invalid is not a media error: its status says that a retry will not help. */
 static bool of_the_media(uint16_t status)
 {
 	if (status == (NVME_UNRECOVERED_READ_ERROR | NVME_DNR))
@@ -103,7 +103,7 @@ static bool of_the_media(uint16_t status)
 	return status == NVME_UNRECOVERED_READ_ERROR || status == NVME_WRITE_FAULT;
 }
 
-/* The command was valid, but the namespace's store could not execute it. */
+/* Whether the command was valid, but the namespace's store could not execute it. */
 static bool of_the_store(const struct target_request *req, uint16_t status)
 {
 	if (of_the_media(status))
@@ -195,7 +195,7 @@ void request_took(struct target_request *req)
 		latency_add(latency->write, &latency->write_ns, ns);
 }
 
-/* Put the response in line, behind data of the request that is already there. */
+/* Put the response in line, after data of the request that is already there. */
 void request_respond(struct target_request *req, uint16_t status)
 {
 	struct target_qpair *qp = req->qp;

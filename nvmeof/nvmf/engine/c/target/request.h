@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests: a command from its capsule to its response, and the receives that capsules come in.
+ * Requests: a command from its capsule to its response, and the receives in which capsules arrive.
  *
  * A request belongs to the reactor of its queue pair.  While it is UP, the control thread has its upcall.
  */
@@ -28,7 +28,7 @@ enum transfer {
 	TRANSFER_READ,		/* store to host */
 	TRANSFER_WRITE,		/* host to store */
 	TRANSFER_COMPARE,	/* host and store to memcmp */
-	TRANSFER_VERIFY,	/* store to nowhere (data is only read) */
+	TRANSFER_VERIFY,	/* the store is read, the data is not used */
 	TRANSFER_RANGES,	/* host to a buffer that is kept: Dataset Management */
 	TRANSFER_FETCH,		/* host to the control thread */
 	TRANSFER_PUSH,		/* control thread to host */
@@ -39,7 +39,7 @@ enum transfer {
 enum transfer_state {
 	TRANSFER_QUIET,		/* nothing to do until a chunk ends */
 	TRANSFER_STARTING,	/* chunks are being started: those that end meanwhile are only counted */
-	TRANSFER_IN_LINE,	/* for a buffer or an RDMA READ */
+	TRANSFER_IN_LINE,	/* it waits for a buffer or an RDMA READ */
 	TRANSFER_ENDED,
 };
 
@@ -134,20 +134,20 @@ struct target_request {
 	uint8_t *capsule;		/* in-capsule data */
 	uint32_t started, moved;	/* bytes */
 	uint32_t index;
-	uint32_t nsid;			/* as in the command, as slba (or the field in its place) */
+	uint32_t nsid;			/* these two as in the command (slba: or the field in its place) */
 	uint64_t slba;
 	struct latch latch;		/* of all that it reads in place, or of the present step */
 	bool invalidate;		/* the first descriptor's key */
 	bool cid_taken;			/* its CID is in the bitmap */
 	bool fua;
 	bool fenced;			/* a fence of its queue pair waits for it */
-	bool validates;			/* it writes marked blocks: to the control thread when done, see invalid.c */
+	bool validates;			/* it writes marked blocks: passed on when it is done, see invalid.c */
 	bool serving;			/* its namespace is busy with it: it has no response yet */
 	bool admitted;			/* it was in a namespace's line, see limits.c */
 	bool torn;			/* only torn_blocks of its blocks are written, by a fault on purpose (inject.c) */
 
 	/* cold: only some commands use these */
-	struct fused *fused;		/* for which its data is fetched */
+	struct fused *fused;		/* the pair for which its data is fetched */
 	uint32_t torn_blocks;
 	uint16_t torn_status;		/* with which a torn write ends; 0: its connection ends */
 	struct store_io io;

@@ -4,10 +4,10 @@
  *
  * Owns the queues and the memory that receives capsules, in slabs.  A shared queue has few receives at first, and
  * gets another slab when most of them are in use, until it has as many as its queue pairs could use at once: so an
- * idle connection costs no receives, and no host can permanently take receives that were promised to others. A host
- * that sends more commands than its queue has entries loses its connection.
+ * idle connection costs no receives, and no host can permanently take receives reserved for others.  A host that
+ * sends more commands than its queue has entries loses its connection.
  *
- * The device reports by its number which queue pair a capsule is for.  Slabs are registered on the memory thread
+ * The device reports the number of the queue pair for which a capsule is.  Slabs are registered on the memory thread
  * (background.h), except the first.  Control thread, except functions named *_job, and the functions of the second
  * part, which run on the reactor's thread.
  */
@@ -96,7 +96,7 @@ static struct srq_slab *slab_new(struct target_srq *srq)
 	return slab;
 }
 
-/* ---- made and freed ---- */
+/* ---- creating and freeing ---- */
 
 static void srq_free(struct target_srq *srq)
 {
@@ -281,7 +281,7 @@ void srq_post(struct reactor *reactor, struct target_srq *srq)
 		srq->spares -= n;
 		if (!rc)
 			continue;
-		/* It has room for all of them, so the device has been removed, and its queue pairs will be as well. */
+		/* The queue has room for all: so the device was removed, and its queue pairs will be as well. */
 		for (; bad; bad = bad->next)
 			srq->posted--;
 		return;
@@ -331,7 +331,7 @@ void srq_join(struct target_qpair *qp)
 		return;
 	qp->number_next = *bucket;
 	*bucket = qp;
-	/* Capsules that arrived before the event that established the connection. */
+	/* Take capsules that arrived before the event that established the connection. */
 	fifo_move(&early, &qp->reactor->orphans);
 	while ((link = fifo_pop(&early))) {
 		struct recv *recv = container_of(link, struct recv, link);

@@ -44,7 +44,7 @@ void target_free_later(struct target *target, void *memory)
 	struct freed *freed = malloc(sizeof(*freed));
 
 	if (!freed)
-		return;		/* better a leak than a use after free */
+		return;		/* leak the memory rather than risk a use after free */
 	freed->memory = memory;
 	freed->next = target->freed;
 	target->freed = freed;
@@ -75,7 +75,7 @@ static bool take_upcall(struct target *target, struct target_upcall *upcall)
 		qpair_clear(qp);
 		target_free_later(target, qp);
 		device_let_go(target);
-		return !qp->abandoned;	/* otherwise the caller does not know of it */
+		return !qp->abandoned;	/* the caller does not know an abandoned queue pair */
 	case TARGET_UPCALL_CQ_GONE:
 		cq_gone(upcall->cookie);
 		return false;
@@ -129,7 +129,7 @@ struct target_upcall *target_upcalls(struct target *target)
 	return oldest;
 }
 
-/* Until there are none: an upcall may cause further ones. */
+/* Handle upcalls until there are none: an upcall may cause further ones. */
 void target_drain_upcalls(struct target *target)
 {
 	while (atomic_load(&target->upcalls))
@@ -157,12 +157,12 @@ static int target_check_options(struct target_options *o, char *err, size_t len)
 	if (!o->cq_entries)
 		o->cq_entries = 4096;
 	if (!o->reactors || o->reactors > 64)
-		why = "1 to 64 reactors";
+		why = "it must have 1 to 64 reactors";
 	else if (o->buffer_size < 4096 || o->buffer_size > 1u << 30 ||
 		 o->buffer_size & (o->buffer_size - 1))
-		why = "buffers of a power of two from 4096 bytes";
+		why = "the size of buffers must be a power of two of at least 4096 bytes";
 	if (why) {
-		snprintf(err, len, "cannot make a target: %s", why);
+		snprintf(err, len, "cannot create a target: %s", why);
 		errno = EINVAL;
 		return -EINVAL;
 	}
@@ -205,7 +205,7 @@ struct target *target_make(const struct target_options *options, char *err, size
 	if (target->zero == MAP_FAILED)
 		target->zero = NULL;
 	if (target->event_fd < 0 || !target->reactor || !target->zero) {
-		snprintf(err, len, "cannot make a target: %s", strerror(errno));
+		snprintf(err, len, "cannot create a target: %s", strerror(errno));
 		target_free(target);
 		return NULL;
 	}
@@ -232,7 +232,7 @@ static int start_background(struct target *target, char *err, size_t len)
 	return -errno;
 }
 
-/* Returns whether they have ended; threads that have not ended keep their jobs and memory. */
+/* Returns whether the threads have ended; a thread that has not keeps its jobs and memory. */
 static bool stop_background(struct background **background, uint64_t deadline)
 {
 	struct background *ending = *background;

@@ -27,7 +27,7 @@ struct target_abort;
 struct target_options {
 	unsigned reactors;		/* 1..64 */
 	const int *cpus;		/* one per reactor, -1 = not pinned; or NULL */
-	uint32_t spin_us;		/* how long a reactor polls after its last work: 100; see reactor.c */
+	uint32_t spin_us;		/* time for which a reactor polls after its last work: 100; see reactor.c */
 	uint32_t buffer_size;		/* bytes, a power of two from 4096: 131072 */
 	uint32_t buffers;		/* per reactor: 128 */
 	uint32_t fused_wait_ms;		/* time to wait for the second command of a fused pair: 10000 */
@@ -99,7 +99,7 @@ void target_qpair_destroy(struct target_qpair *qp);
 
 /*
  * Prepare a device before its first connection: 0 if it is ready, -EAGAIN if the upcall DEVICE will follow. context:
- * that of an id of the device.  A connection that comes earlier is refused with errno EAGAIN.
+ * that of an id of the device.  A connection that arrives earlier is refused with errno EAGAIN.
  */
 int target_device_open(struct target *target, const struct verbs *verbs, struct ibv_context *context,
 		       char *err, size_t len);
@@ -150,7 +150,7 @@ enum target_upcall_type {
 	TARGET_UPCALL_FAULTED = 5,	/* namespace: its store failed a command, see target_fault */
 	TARGET_UPCALL_ABORTED = 6,	/* abort: aborted says whether */
 	TARGET_UPCALL_DESTROYED = 7,	/* cookie: the queue pair and its cm id were freed */
-	TARGET_UPCALL_DEVICE = 8,	/* device: ready, or reason has why it cannot be used */
+	TARGET_UPCALL_DEVICE = 8,	/* device: ready, or reason says why it cannot be used */
 	TARGET_UPCALL_INJECTED = 10,	/* cookie: an injection has made its last hit, see inject.h */
 	TARGET_UPCALL_FREED = 9,	/* namespace: no device has its store's memory registered, and it was freed */
 };
@@ -203,7 +203,7 @@ void target_namespace_resized(struct target_namespace *ns);
 struct target_namespace_stats {
 	uint64_t reads, writes, read_bytes, write_bytes;
 	uint64_t errors;		/* failed commands, for any reason */
-	uint64_t media_errors;		/* those of them that the store failed */
+	uint64_t media_errors;		/* commands that failed in the store */
 	uint64_t throttled;		/* commands that waited because of a limit */
 	uint64_t flushes;		/* requested from the store */
 	uint64_t compares, verifies, zeroes, deallocates;	/* Write Zeroes, Dataset Management */
@@ -237,7 +237,7 @@ struct target_limits {
  */
 int target_namespace_limits(struct target_namespace *ns, const struct target_limits *limits);
 
-/* Logical blocks. */
+/* A range of logical blocks. */
 struct target_range {
 	uint64_t slba, blocks;
 };
@@ -278,20 +278,20 @@ int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct targe
 /* ---- gates: I/O commands that end with a status instead of running ---- */
 
 /*
- * The status (nvme.h, with NVME_DNR where it applies) that commands of each group end with, 0: they
- * run.  The groups are those of reservations (Base 2.0, 8.19), with Flush apart, which goes with
- * the writes there and is allowed where a namespace is write protected:
+ * The status (nvme.h, with NVME_DNR if it applies) with which commands of each group end; 0: they
+ * run.  The groups are those of reservations (Base 2.0, 8.19), except that Flush, a write there, is a
+ * group of its own, because write protected namespaces permit it:
  *   read	Read, Compare, Verify
  *   write	Write, Write Zeroes, Write Uncorrectable, Dataset Management
- *   flush	Flush; of all namespaces (FFFFFFFFh): the first such status ends it, except Invalid
- *		Namespace, which hides the namespace from it
+ *   flush	Flush; a Flush of all namespaces (FFFFFFFFh) ends with the first such status, except
+ *		Invalid Namespace, with which it skips the namespace
  * Other commands go to the control thread, which decides about them.
  */
 struct target_gate {
 	uint16_t read, write, flush;
 };
 
-/* For all hosts.  Applies to commands on any queue that have not begun yet. */
+/* Set the gate for all hosts; it applies to commands on any queue that have not begun yet. */
 void target_namespace_gate(struct target_namespace *ns, const struct target_gate *gate);
 
 /* Gates by NSID (1..max_nsid), for the queue pairs to which they are given: those of a controller. */
@@ -299,7 +299,7 @@ struct target_gates *target_gates_create(struct target *target, uint32_t max_nsi
 void target_gates_destroy(struct target_gates *gates);	/* when no queue pair has it */
 /* -EINVAL if there is no such NSID.  They are checked before the namespace's own. */
 int target_gates_set(struct target_gates *gates, uint32_t nsid, const struct target_gate *gate);
-/* At any time, once: its commands that have not begun yet are subject to the gates. */
+/* Give the queue pair its gates, at any time, but once; they apply to commands that have not begun yet. */
 void target_qpair_gates(struct target_qpair *qp, struct target_gates *gates);
 
 /*

@@ -2,8 +2,8 @@
 /*
  * Transfers: data that goes through buffers of the pool, chunk by chunk (chunk.c).
  *
- * Several chunks of a request are under way at once: this starts them, waits in line for what they need, and knows
- * when the last one has ended.  Runs on the reactor's thread.
+ * Several chunks of a request are under way at once.  This file starts them, waits in line for the resources that they
+ * need, and detects the end of the last one.  Runs on the reactor's thread.
  *
  * The states of a transfer (req->moving).  transfer_advance() is the only function that changes them.
  *
@@ -14,7 +14,7 @@
  *			with, or others were first			IN_LINE (req->line)
  *			the last chunk has ended			ENDED
  *	IN_LINE		its turn has come, or a chunk has ended		STARTING
- *	ENDED		none: its end was told, by a response, an
+ *	ENDED		none: its end was reported, by a response, an
  *			upcall, or the end of the request
  */
 #include "target/calls.h"
@@ -35,7 +35,7 @@ bool transfer_fetches(const struct target_request *req)
 	}
 }
 
-/* The size of the buffer that would hold all of the rest. */
+/* The size of the buffer that would hold all remaining data. */
 static uint32_t transfer_room(const struct target_request *req)
 {
 	uint32_t rest = req->length - req->started;
@@ -78,7 +78,7 @@ static struct fifo *start_next(struct target_request *req)
 	struct chunk *chunk;
 
 	if (line->head && line->head != &req->tx.link)
-		return line;	/* others come first */
+		return line;	/* others are before it in line */
 	if (fetch && qp->fetching >= qp->read_limit)
 		return queue_line;
 	line = pool_namespace_line(req, transfer_room(req));
@@ -123,7 +123,7 @@ void transfer_advance(struct target_request *req)
 	req->moving = TRANSFER_STARTING;
 	while (!line && has_more(req))
 		line = start_next(req);
-	/* With no line to wait in, it leaves its present line when its turn has come. */
+	/* If it need not wait, it leaves its present line when its turn has come. */
 	if (line != req->line && (line || req->line->head == &req->tx.link)) {
 		transfer_line_leave(req);
 		if (line)

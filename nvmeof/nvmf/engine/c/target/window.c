@@ -6,7 +6,7 @@
  * created and freed on the memory thread (background.h), in the order in which namespaces and devices are added and
  * removed, so that neither is freed while the memory of a namespace is being registered.
  *
- * A device that pins pages must not register memory whose pages are being released: the store is told first, then
+ * A device that pins pages must not register memory whose pages are being released: the store is informed first, then
  * every reactor passes its mailbox, so that no reactor is in the middle of releasing pages.
  */
 #include "target/calls.h"
