@@ -270,7 +270,7 @@ static void test_wrong_invalidation(void)
 	if (host_open(&h, WINDOWS, raw->port)) {
 		CHECK(host_submit(&h, false, AT) >= 0 && host_submit(&h, false, 2 * AT) >= 0);
 		CHECK(poll_for(h.queue, &c) == -ENOTCONN);
-		CHECK_HAS(host_queue_reason(h.queue), "which is not its to take");
+		CHECK_HAS(host_queue_reason(h.queue), "which it may not invalidate");
 		CHECK(host_queue_abandon(h.queue, users, 32) == 2);
 	}
 	host_close(&h);

@@ -259,4 +259,4 @@ def test_kernel_target_refuses(
 def test_native_host_says_that_it_cannot(ask: None, host: OurHost, guest: Guest) -> None:
     result = host.nvmeof("bench --runtime 1", "-q", HOSTNQN, check=False)
     assert result.status == 1
-    assert "requires authentication, which the fio engine and bench do not do" in result.stderr
+    assert "to authenticate, which the fio engine and bench do not support" in result.stderr

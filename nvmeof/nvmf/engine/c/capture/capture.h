@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Captures of the embedded devices' packets.  The devices report the bytes that their sockets sent and received to a
- * ring (ring.c); a thread of its own (writer.c) makes packets with IP and TCP or UDP headers of them (packet.c) and
- * writes pcapng blocks to a Unix socket, whose other end is the program that captures.  The ring never waits: what
- * does not fit is recorded by its headers only or, if those do not fit either, counted as dropped.
+ * ring (ring.c); a thread of its own (writer.c) builds packets with IP and TCP or UDP headers from them (packet.c) and
+ * writes pcapng blocks to a Unix socket, whose other end is the program that captures.  The ring never waits:
+ * data that does not fit is recorded by its headers only or, if those do not fit either, counted as dropped.
  *
  * While nothing is captured, a device pays for one load and one branch for each system call on its sockets.
  */
@@ -28,7 +28,7 @@ static inline bool capture_on(void)
 
 /*
  * The first n bytes of iov, sent or received on a TCP socket.  Sent bytes are read from the application's memory
- * again: a capture shows another content than was sent if the application changed it in the meantime.
+ * again: if the application has changed them in the meantime, the capture shows the changed bytes.
  */
 void capture_iov(int fd, bool sent, const struct iovec *iov, int niov, size_t n);
 void capture_bytes(int fd, bool sent, const void *data, size_t n);

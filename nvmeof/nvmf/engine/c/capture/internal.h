@@ -22,7 +22,7 @@ union capture_addr {
 struct capture_record {
 	_Atomic uint32_t size;		/* of the record with its data; 0 until it is complete */
 	uint32_t stored;		/* bytes of data that follow */
-	uint32_t length;		/* bytes of data that there were */
+	uint32_t length;		/* bytes of data before truncation */
 	uint16_t id;
 	uint8_t kind;
 	bool sent;
@@ -33,17 +33,17 @@ struct capture_record {
 /* ---- ring.c; one thread reads ---- */
 
 int capture_ring_make(void);
-/* The oldest record, NULL if it is not there or not complete; and the end of its use. */
+/* Return the oldest record, NULL if there is none or it is not complete; and end its use. */
 struct capture_record *capture_ring_next(void);
 void capture_ring_done(struct capture_record *r);
-/* Records that were dropped since the ring was made. */
+/* Records that were dropped since the ring was created. */
 uint64_t capture_ring_dropped(void);
 
 /* ---- packet.c; the writer's thread ---- */
 
-enum { CAPTURE_HEADERS = 40 + 20 };	/* most of a packet */
+enum { CAPTURE_HEADERS = 40 + 20 };	/* maximum of a packet */
 
-/* Bytes that go to the file: from the writer. */
+/* The function of the writer that takes bytes for the file. */
 typedef void capture_put(uint64_t when, bool sent, const uint8_t *headers, uint32_t n, const uint8_t *data,
 			 uint32_t stored, uint32_t length);
 

@@ -56,7 +56,7 @@ static uint32_t port_of(const union capture_addr *a)
 	return ntohs(a->sa.sa_family == AF_INET ? a->in.sin_port : a->in6.sin6_port);
 }
 
-/* IPv4 addresses in IPv6 ones become those that are on the wire. */
+/* Convert an IPv4 address inside an IPv6 address to the IPv4 address on the wire. */
 static void unmap(union capture_addr *a)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };

@@ -138,7 +138,7 @@ static void complete(struct capture_record *r, uint32_t size)
 	atomic_store_explicit(&r->size, size, memory_order_release);
 }
 
-/* The addresses of a connected socket; false if it is not, no longer, or not of IP. */
+/* Get the addresses of a socket; false if it is not connected, or not an IP socket. */
 static bool ends(int fd, union capture_addr *local, union capture_addr *peer)
 {
 	socklen_t ours = sizeof(*local), theirs = sizeof(*peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many Reads or Writes of one length (batch.h). */
+/* Many Reads or Writes of one length; see batch.h. */
 #include "host/batch.h"
 
 #include "util/clock.h"
@@ -72,7 +72,7 @@ void host_batch_abandon(struct host_batch *batch)
 	batch->outstanding = 0;
 }
 
-/* 0, or the reason why it cannot be submitted. */
+/* Returns 0, or a negative errno if the command cannot be submitted. */
 static int batch_submit(struct host_queue *queue, struct host_batch *b, uint32_t index)
 {
 	struct host_batch_slot *slot = &b->slots[b->free[b->nfree - 1]];

@@ -38,16 +38,13 @@ struct host_batch {
 	unsigned int nfree;
 	uint32_t next, outstanding, answered;
 	bool stopped;			/* a command failed: no further commands are sent */
-	int error;			/* why commands cannot be submitted, negative */
+	int error;			/* negative errno for which commands cannot be submitted, or 0 */
 };
 
-/* With the caller's fields set, and the others zero; -ENOMEM. */
+/* Prepare a batch whose fields are set by the caller, the others zero; 0 or -ENOMEM. */
 int host_batch_init(struct host_batch *batch);
 void host_batch_free(struct host_batch *batch);
-/*
- * Requires that nothing is outstanding.  Run the commands that have not succeeded, at_once or depth of them at a
- * time.
- */
+/* Run the commands that have not succeeded, at_once or depth of them at a time.  No command may be outstanding. */
 void host_batch_start(struct host_batch *batch, unsigned int at_once);
 /* The queue is lost: nothing is outstanding. */
 void host_batch_abandon(struct host_batch *batch);

@@ -100,7 +100,7 @@ static void slot_free(struct host_queue *q, struct host_slot *s)
 	q->free[q->nfree++] = s->cid & HOST_CID_INDEX;
 	q->outstanding--;
 	s->cid = (uint16_t)(s->cid + HOST_CID_GENERATION);
-	if (s->cid == 0xffff)	/* it means "no command" in some places of the specification */
+	if (s->cid == 0xffff)	/* the specification uses this value for "no command" in places */
 		s->cid = HOST_CID_INDEX;
 }
 
@@ -112,7 +112,7 @@ static void slot_give(struct host_queue *q, struct host_slot *s, struct host_com
 	slot_free(q, s);
 }
 
-/* Complete the command; returns 1 if it went to out, 0 if its queue is not the one that is polled. */
+/* Complete the command; returns 1 if it is in out, 0 if its queue is not the polled one. */
 static int slot_finish(struct host_queue *q, struct host_slot *s, const struct host_queue *only,
 		       struct host_completion *out)
 {
@@ -127,7 +127,7 @@ static int slot_finish(struct host_queue *q, struct host_slot *s, const struct h
 	return 1;
 }
 
-/* Give completions that were found earlier, while a different queue of the group was polled alone. */
+/* Return completions that were found earlier, while a different queue of the group was polled alone. */
 static int slot_give_done(struct host_poll_group *g, const struct host_queue *only,
 			  struct host_completion *out, int max)
 {
@@ -194,8 +194,8 @@ static const struct nvme_cqe *complete_check(struct host_queue *q, const struct 
 			host_queue_lose(q, "the target answered command 0x%04x, which is not outstanding",
 					cqe->cid);
 		else if (invalidated && (wc->invalidated_rkey != s->key || !q->windows || !s->key))
-			/* no SGL descriptor of this command asks for it */
-			host_queue_lose(q, "the target invalidated key 0x%08x, which is not its to take",
+			/* no SGL descriptor of this command requests the invalidation */
+			host_queue_lose(q, "the target invalidated key 0x%08x, which it may not invalidate",
 					wc->invalidated_rkey);
 		else
 			return cqe;
@@ -222,7 +222,7 @@ static int complete_response(struct host_queue *q, const struct ibv_wc *wc,
 	return s->waits ? 0 : slot_finish(q, s, only, out);
 }
 
-/* The command's key is no longer valid; failed: it is at least useless, because the queue pair is in error. */
+/* The command's key is no longer valid; failed: it cannot be used, because the queue pair is in error. */
 static int complete_invalidate(struct host_queue *q, const struct ibv_wc *wc, bool failed,
 			       const struct host_queue *only, struct host_completion *out)
 {
@@ -262,8 +262,8 @@ static int complete_error(struct host_queue *q, const struct ibv_wc *wc,
 		return 0;
 
 	/*
-	 * its response had come: the command is complete all the same (as is a later one of the slot, if this was not
-	 * signalled)
+	 * its response had arrived: the command is complete nevertheless (as is a later one of the slot, if this one
+	 * was not signalled)
 	 */
 	struct host_slot *s = &q->slots[wc->wr_id & HOST_WR_INDEX];
 
@@ -305,7 +305,7 @@ static int complete_fetch(struct host_poll_group *g)
 	return 0;
 }
 
-/* Completions of the group; only: of this queue alone, while those of others are kept for later. */
+/* Return completions of the group; only: of this queue, while those of other queues are kept for later. */
 static int complete_poll(struct host_poll_group *g, const struct host_queue *only,
 		      struct host_completion *out, int max)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_DEVICE "no RDMA device routes to that address; the embedded one, iwarp, may reach it"
+#define NO_DEVICE "no RDMA device routes to that address; the embedded device, iwarp, may reach it"
 #define SCOPE_MISSING "a link-local address needs its interface, as in fe80::1%eth0"
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
@@ -50,7 +50,7 @@ static int connect_timed_out(const struct attempt *a, const char *step)
 			      a->queue->qid, a->queue->where, a->timeout_ms, step);
 }
 
-/* A function of the table failed before any event; hint: an explanation, or "". */
+/* Report that a function of the table failed before any event; hint: an explanation, or "". */
 static int connect_call_failed(const struct attempt *a, const char *step, const char *hint)
 {
 	const int e = errno ? errno : EIO;
@@ -59,12 +59,12 @@ static int connect_call_failed(const struct attempt *a, const char *step, const 
 			      a->queue->where, step, strerror(e), *hint ? ": " : "", hint);
 }
 
-/* The kernel has no RDMA device. */
+/* Report that there is no event channel, because the kernel has no RDMA device. */
 static int connect_channel_failed(const struct attempt *a)
 {
 	return connect_call_failed(a, "rdma_create_event_channel",
 			   errno == ENODEV || errno == ENOENT ?
-			   "this machine has no RDMA device; use the embedded one, iwarp" : "");
+			   "this machine has no RDMA device; use the embedded device, iwarp" : "");
 }
 
 /* fe80::/10 is on every link: without a scope the link is ambiguous (RFC 4007 section 6). */
@@ -82,7 +82,7 @@ static int connect_address_failed(const struct attempt *a)
 		if (a->options->host_traddr)
 			return host_error_set(a->error, -EADDRNOTAVAIL,
 					      "connecting queue %u to %s from %s: %s: give a source address "
-					      "(host_traddr) that this machine has, or none",
+					      "(host_traddr) of this machine, or none",
 					      a->queue->qid, a->queue->where, a->options->host_traddr,
 					      strerror(EADDRNOTAVAIL));
 		return connect_call_failed(a, "rdma_resolve_addr", "is the address right?");
@@ -112,8 +112,8 @@ static const char *connect_event_hint(const struct attempt *a)
 		if (connect_scope_missing(a))
 			return SCOPE_MISSING;
 		if (a->status == -EADDRINUSE)
-			return "UDP port 4791 of the address to connect from belongs to a process of another user, or "
-			       "to the kernel's rxe: give another source address (host_traddr)";
+			return "UDP port 4791 of the source address is in use by a process of another user, or by the "
+			       "kernel's rxe: give a different source address (host_traddr)";
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -123,18 +123,18 @@ static const char *connect_event_hint(const struct attempt *a)
 			return "no target listens there; is it running, and is the port right?";
 		if (a->status == -ECONNRESET)
 			return "is that the port of an NVMe-oF target for RDMA over this kind of fabric?";
-		return "the target took the connection but refused the queue without saying why: see its log";
+		return "the target accepted the connection but refused the queue without a reason: see its log";
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_DISCONNECTED:
 		return "is that the port of an NVMe-oF target for RDMA over this kind of fabric?";
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		return "the RDMA device went away";
+		return "the RDMA device was removed";
 	default:
 		return "";
 	}
 }
 
-/* The peer's connection manager rejected it, with a reason of InfiniBand's: iWARP has error numbers, below 0. */
+/* The peer's connection manager rejected it for a reason of InfiniBand's; iWARP has negative error numbers instead. */
 static int connect_rejected(const struct attempt *a)
 {
 	const int e = a->status == HOST_CM_NO_SERVICE ? ECONNREFUSED : ECONNABORTED;
@@ -190,7 +190,7 @@ static int connect_await_event(struct attempt *a, const char *step, struct rdma_
 	if (n <= 0)
 		return connect_timed_out(a, step);
 	if (p[1].revents)
-		return host_error_set(a->error, -ECANCELED, "connecting queue %u to %s was given up (%s)",
+		return host_error_set(a->error, -ECANCELED, "connecting queue %u to %s was cancelled (%s)",
 				      q->qid, q->where, step);
 	if (q->verbs->get_cm_event(channel, ev))
 		return connect_call_failed(a, "rdma_get_cm_event", "");
@@ -279,7 +279,7 @@ static int connect_read_reply(struct attempt *a)
 	if (!q->qid && rep.crqsize < 2)
 		return host_error_set(a->error, -EPROTO,
 				      "connecting queue 0 to %s: the target takes one admin command at a time "
-				      "(CRQSIZE), and needs two for one to wait for events", q->where);
+				      "(CRQSIZE), but two are needed, because one waits for events", q->where);
 	while (q->nfree > rep.crqsize)
 		q->nfree--;
 	return 0;

@@ -104,7 +104,7 @@ static int controller_read(struct host_controller *c, struct host_error *error)
 	const uint32_t ioccsz = controller_u32(p, 1792);
 
 	if (ioccsz * 16 < sizeof(struct nvme_sqe))
-		return host_error_set(error, -EPROTO, "the controller's IOCCSZ of %u is less than a command",
+		return host_error_set(error, -EPROTO, "the controller's IOCCSZ of %u is smaller than a command",
 				      ioccsz);
 	c->max_transfer = mdts && mdts + mpsmin < 24 ? 1u << (mdts + mpsmin) : 0;
 	c->deallocate = oncs & 1 << 2;
@@ -230,7 +230,7 @@ int host_controller_namespace(struct host_controller *controller, uint32_t nsid,
 	if (shift < 9 || shift > 16 || (lbaf & 0xffff))
 		return host_error_set(error, -ENOTSUP,
 				      "namespace %u of %s has blocks of 2^%u bytes with %u bytes of metadata: "
-				      "this host takes 512 bytes to 64 KiB without metadata",
+				      "this host supports 512 bytes to 64 KiB without metadata",
 				      nsid, c->identity.subnqn, shift, lbaf & 0xffff);
 	*info = (struct host_namespace_info){
 		.nsid = nsid,

@@ -57,7 +57,7 @@ static int context_bind_locked(struct host_device *d, struct ibv_context *contex
 		return 0;
 	if (d->context) {
 		snprintf(err, len,
-			 "the address routes to RDMA device %s, but memory and queues here are on %s: use "
+			 "the address routes to RDMA device %s, but this host device is bound to %s: use "
 			 "a host device of its own for each",
 			 d->verbs->get_device_name(context->device),
 			 d->verbs->get_device_name(d->context->device));
@@ -73,7 +73,7 @@ static int context_bind_locked(struct host_device *d, struct ibv_context *contex
 	d->pd = d->verbs->alloc_pd(context);
 	if (!d->pd) {
 		ret = errno ? errno : ENOMEM;
-		snprintf(err, len, "cannot make a protection domain on RDMA device %s: %s",
+		snprintf(err, len, "cannot create a protection domain on RDMA device %s: %s",
 			 d->verbs->get_device_name(context->device), strerror(ret));
 		return -ret;
 	}
@@ -154,7 +154,7 @@ static int context_bind_any(struct host_device *d, char *err, size_t len)
 	return ret;
 }
 
-/* Access for peers: through windows only, or by keys for reading and for writing the whole buffer. */
+/* Set the access for peers: through windows only, or by keys for reading and for writing the whole buffer. */
 static int memory_register_keys(struct host_memory *m, bool local)
 {
 	const struct host_device *d = m->device;
@@ -217,7 +217,7 @@ static size_t memory_mapped_length(size_t length)
 	return (length + unit - 1) / unit * unit;
 }
 
-/* Huge pages of the pool, otherwise an aligned range for transparent huge pages. */
+/* Map huge pages of the pool, otherwise an aligned range for transparent huge pages. */
 static void *memory_map_pages(size_t length)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;

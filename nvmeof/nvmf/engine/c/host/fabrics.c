@@ -42,7 +42,7 @@ static const char *fabrics_connect_field(uint32_t dw0)
 		switch (offset) {
 		case offsetof(struct connect_data, hostid): return "the host ID";
 		case offsetof(struct connect_data, cntlid): return "the controller ID";
-		case offsetof(struct connect_data, subnqn): return "the subsystem NQN: is there one of that name?";
+		case offsetof(struct connect_data, subnqn): return "the subsystem NQN: does that subsystem exist?";
 		case offsetof(struct connect_data, hostnqn): return "the host NQN";
 		default: return "a field of the Connect data";
 		}
@@ -56,7 +56,7 @@ static const char *fabrics_connect_field(uint32_t dw0)
 
 enum {
 	CONNECT_ATR = 1 << 17,	/* in-band authentication is required */
-	CONNECT_ASCR = 1 << 18,	/* and a secure channel is */
+	CONNECT_ASCR = 1 << 18,	/* a secure channel is required, too */
 };
 
 int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, uint16_t qid,
@@ -80,9 +80,9 @@ int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, ui
 
 	if (!ret && cqe.dw0 & (CONNECT_ATR | CONNECT_ASCR))
 		return host_error_set(error, -EACCES,
-				      "this subsystem requires authentication, which the fio engine and "
-				      "bench do not do (the other commands and the Python client do); its "
-				      "target asks it of host %.223s", c->identity.hostnqn);
+				      "this subsystem requires host %.223s to authenticate, which the fio "
+				      "engine and bench do not support (the other commands and the Python "
+				      "client do)", c->identity.hostnqn);
 	if (!ret) {
 		c->cntlid = (uint16_t)cqe.dw0;
 		return 0;
@@ -90,7 +90,7 @@ int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, ui
 	if ((error->nvme_status & 0x7ff) == 0x182)
 		snprintf(error->text + n, sizeof(error->text) - n, ": %s", fabrics_connect_field(cqe.dw0));
 	else if ((error->nvme_status & 0x7ff) == 0x184)
-		snprintf(error->text + n, sizeof(error->text) - n, ": %.223s may not use %.223s",
+		snprintf(error->text + n, sizeof(error->text) - n, ": %.223s is not allowed to use %.223s",
 			 c->identity.hostnqn, c->identity.subnqn);
 	return ret;
 }

@@ -203,7 +203,7 @@ int host_group_join(struct host_queue *queue, uint32_t entries, struct host_erro
 	if (!ret)
 		ret = group_reserve(queue, entries);
 	if (ret)
-		return host_error_set(error, ret, "cannot make queue %u to %s: a completion queue for %u "
+		return host_error_set(error, ret, "cannot create queue %u to %s: a completion queue for %u "
 				      "entries: %s", queue->qid, queue->where, entries, strerror(-ret));
 
 	struct host_member *m = &g->members[g->free_member];

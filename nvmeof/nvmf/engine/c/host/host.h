@@ -16,8 +16,8 @@
 #include "verbs/verbs.h"
 
 /*
- * Minimum entries of an I/O queue: nvmet sizes its send queue from hrqsize, and if that is smaller, a large Read that
- * needs many RDMA WRITEs never fits and is never answered.
+ * Minimum entries of an I/O queue.  nvmet derives the size of its send queue from hrqsize: with fewer entries, a large
+ * Read that needs many RDMA WRITEs never fits and is never answered.
  */
 enum { HOST_MIN_QUEUE = 32 };
 
@@ -38,7 +38,7 @@ struct host_queue;
  */
 enum host_remote_keys { HOST_KEYS_OF_COMMANDS, HOST_KEYS_OF_BUFFERS };
 
-/* address: selects the device that routes there.  verbs NULL: the embedded device. */
+/* address: selects the device that routes to it.  verbs NULL: the embedded device. */
 struct host_device *host_device_get(const struct verbs *verbs, enum host_remote_keys keys, char *err,
 				    size_t len);
 void host_device_put(struct host_device *device);
@@ -82,8 +82,8 @@ struct host_queue_options {
 	uint32_t in_capsule;		/* bytes of data a capsule may carry: IOCCSZ * 16 - 64, 0 for none */
 	uint32_t timeout_ms;		/* for the connection; 0: 10000 */
 	struct host_poll_group *group;	/* of the same device, or NULL */
-	bool notify;			/* without a group: make a completion channel (host_queue_fd) */
-	const int *cancel;		/* a descriptor that becomes readable to cancel the attempt, or NULL */
+	bool notify;			/* without a group: create a completion channel (host_queue_fd) */
+	const int *cancel;		/* a descriptor whose readability cancels the attempt, or NULL */
 };
 
 struct host_error {
@@ -159,7 +159,7 @@ int host_poll_group_fd(const struct host_poll_group *group);
 /* Ask for one wake-up; poll once more after it before sleeping. */
 int host_queue_arm(struct host_queue *queue);
 int host_poll_group_arm(struct host_poll_group *group);
-/* Take the events of a readable descriptor. */
+/* Consume the events of a readable descriptor. */
 void host_queue_drain(struct host_queue *queue);
 void host_poll_group_drain(struct host_poll_group *group);
 

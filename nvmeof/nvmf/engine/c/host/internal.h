@@ -149,7 +149,7 @@ struct host_slot {
 
 /* A slot's memory window. */
 struct host_window {
-	struct ibv_mw *mw;		/* NULL after it was given up with its command */
+	struct ibv_mw *mw;		/* NULL after it was destroyed with its command */
 	struct ibv_send_wr bind;	/* posted before the slot's */
 };
 
@@ -214,9 +214,9 @@ static inline struct host_queue *host_group_find(const struct host_poll_group *g
 struct host_queue *host_queue_new(struct host_device *device,
 				  const struct host_queue_options *options,
 				  struct host_error *error);
-/* Queue pair, registered rings and posted receives on a resolved id. */
+/* Create the queue pair and registered rings on a resolved id, and post the receives. */
 int host_queue_build(struct host_queue *queue, struct host_error *error);
-/* Nothing more is sent on the connection: outstanding commands may be repeated on a different one. */
+/* Stop sending on the connection: outstanding commands may be repeated on a different one. */
 void host_queue_stop(struct host_queue *queue);
 /* Return to the state after host_queue_new, for a different address; the connection ends. */
 void host_queue_unbuild(struct host_queue *queue);

@@ -94,7 +94,7 @@ static int keys_register(struct host_queue *q, struct host_slot *s, const struct
 	if (!s->mr)
 		return errno ? -errno : -ENOMEM;
 	s->key = s->mr->rkey;
-	/* the peer can invalidate windows only, so it is not asked to */
+	/* the peer can invalidate windows only, so the descriptor does not request it */
 	nvme_sgl_set_keyed(sgl, (uintptr_t)data->addr, data->length, s->key, NVME_SGL_KEYED);
 	return 0;
 }

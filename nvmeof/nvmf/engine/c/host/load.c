@@ -79,7 +79,7 @@ static int load_connect_queue(struct host_load *l, unsigned i, struct host_error
 	l->queues[i].queue = q;
 	l->queues[i].thread = t;
 	if (depth > host_queue_size(q) - 1)
-		return host_error_set(error, -EINVAL, "the target takes a queue depth of %u at most",
+		return host_error_set(error, -EINVAL, "the target allows a queue depth of at most %u",
 				      host_queue_size(q) - 1);
 	return 0;
 }
@@ -113,8 +113,8 @@ static int load_connect(struct host_load *l, struct host_error *error)
 	int ret;
 
 	if (!o->queue_depth || !o->queues || o->queue_depth >= HOST_SIZE_MAX)
-		return host_error_set(error, -EINVAL, "queue depth 1 to %d and at least one queue, not %u "
-				      "and %u", HOST_SIZE_MAX - 1, o->queue_depth, o->queues);
+		return host_error_set(error, -EINVAL, "the queue depth must be 1 to %d with at least one "
+				      "queue, not %u and %u", HOST_SIZE_MAX - 1, o->queue_depth, o->queues);
 	l->nthreads = o->threads ? o->threads : host_load_default_threads(o->queues);
 	if (l->nthreads > o->queues)
 		l->nthreads = o->queues;
@@ -197,11 +197,11 @@ static int load_check(const struct host_load *l, const struct host_load_run *run
 	const struct host_namespace_info *info = &l->info;
 
 	if (run->depth > l->options.queue_depth || run->queues > l->options.queues)
-		return host_error_set(error, -EINVAL, "%u commands on each of %u queues are more than the "
-				      "%u on %u of the load", run->depth, run->queues,
+		return host_error_set(error, -EINVAL, "%u commands on each of %u queues exceed the %u on "
+				      "each of %u of the load", run->depth, run->queues,
 				      l->options.queue_depth, l->options.queues);
 	if (run->npercentiles > HOST_LOAD_PERCENTILES)
-		return host_error_set(error, -EINVAL, "%u percentiles are more than %d", run->npercentiles,
+		return host_error_set(error, -EINVAL, "%u percentiles exceed the limit of %d", run->npercentiles,
 				      HOST_LOAD_PERCENTILES);
 	if (!run->block_size || run->block_size % info->block_size)
 		return host_error_set(error, -EINVAL, "block size %u is not a multiple of the namespace's %u",
@@ -237,7 +237,7 @@ void host_bench_live(struct host_load_live *live)
 	live->writes = atomic_load(&load_writes);
 }
 
-/* Wait for so long, or until a thread failed or the run ended or was cancelled. */
+/* Wait for this many seconds, or until a thread failed or the run ended or was cancelled. */
 static void load_wait(const struct host_load *l, const struct load_run *run, double seconds)
 {
 	const uint64_t from = clock_ns(), until = from + (uint64_t)(seconds * 1e9);

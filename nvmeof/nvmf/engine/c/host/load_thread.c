@@ -146,7 +146,7 @@ static int load_submit(struct load_thread *t, struct load_io *io, bool more)
 	return ret;
 }
 
-/* The next command, if the queue has one left: those of the ramp are not counted. */
+/* Send the next command, if the queue has one left; commands of the ramp are not counted. */
 static int load_next(struct load_thread *t, struct load_io *io)
 {
 	if (t->counting && !io->queue->left)
@@ -155,7 +155,7 @@ static int load_next(struct load_thread *t, struct load_io *io)
 	return load_submit(t, io, true);
 }
 
-/* The second command of a write, if the run has flushes. */
+/* Send the Flush of a completed Write, if the run has flushes. */
 static int load_flush(struct load_thread *t, struct load_io *io)
 {
 	const struct nvme_sqe sqe = { .opc = NVME_OPC_FLUSH, .nsid = t->run->info.nsid };

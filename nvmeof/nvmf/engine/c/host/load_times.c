@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The latencies that a load has measured: sums, and what is reported of them.  Runs on the thread that created the load. */
+/* The latencies measured by a load: their sums and the reported values.  Runs on the thread that created the load. */
 #include "load_thread.h"
 
 #include <math.h>

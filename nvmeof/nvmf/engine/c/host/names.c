@@ -67,14 +67,14 @@ const char *host_cm_reason_name(int reason)
 static const struct {
 	const char *name, *hint;
 } rejects[] = {
-	[1] = { "Invalid Private Data Length", "the peer reads the CM request differently" },
-	[2] = { "Invalid RECFMT", "the peer speaks another format of the CM request" },
-	[3] = { "Invalid QID", "the target does not take a queue of that number" },
-	[4] = { "Invalid HSQSIZE", "ask for a smaller queue" },
-	[5] = { "Invalid HRQSIZE", "ask for a smaller queue" },
-	[6] = { "No Resources", "the target has no room for another queue: use fewer or smaller ones" },
-	[7] = { "Invalid IRD", "the target needs RDMA READs to be allowed" },
-	[8] = { "Invalid ORD", "the two ends cannot agree on RDMA READs outstanding" },
+	[1] = { "Invalid Private Data Length", "the peer expects a different format of the CM request" },
+	[2] = { "Invalid RECFMT", "the peer requires a different format of the CM request" },
+	[3] = { "Invalid QID", "the target does not accept a queue with that number" },
+	[4] = { "Invalid HSQSIZE", "request a smaller queue" },
+	[5] = { "Invalid HRQSIZE", "request a smaller queue" },
+	[6] = { "No Resources", "the target has no resources for a further queue: use fewer or smaller queues" },
+	[7] = { "Invalid IRD", "the target requires that RDMA READs are allowed" },
+	[8] = { "Invalid ORD", "the two ends cannot agree on the number of outstanding RDMA READs" },
 };
 
 const char *host_reject_name(int sts)

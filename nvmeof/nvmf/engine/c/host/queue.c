@@ -19,7 +19,7 @@ static int queue_no_memory(struct host_queue *q, struct host_error *error, const
 {
 	const int ret = errno ? errno : ENOMEM;
 
-	return host_error_set(error, -ret, "cannot make queue %u to %s: %s: %s", q->qid, q->where,
+	return host_error_set(error, -ret, "cannot create queue %u to %s: %s: %s", q->qid, q->where,
 			      what, strerror(ret));
 }
 
@@ -42,7 +42,7 @@ struct host_queue *host_queue_new(struct host_device *device,
 				  struct host_error *error)
 {
 	if (options->size < 2 || options->size > HOST_SIZE_MAX) {
-		host_error_set(error, -EINVAL, "queue size %u is not within 2 and %d", options->size,
+		host_error_set(error, -EINVAL, "queue size %u is not between 2 and %d", options->size,
 			       HOST_SIZE_MAX);
 		errno = EINVAL;
 		return NULL;
@@ -130,7 +130,7 @@ static int queue_build_qp(struct host_queue *q, struct host_error *error)
 	/* the embedded device sends a capsule from its place, and no longer needs it afterwards */
 	init.cap.max_inline_data = q->verbs->sends_complete_inline ? 0 : sizeof(struct nvme_sqe);
 	if (q->verbs->create_qp(q->id, q->device->pd, &init)) {
-		init = plain;	/* it may be more than the device supports */
+		init = plain;	/* the device may not support inline capsules */
 		if (q->verbs->create_qp(q->id, q->device->pd, &init))
 			return queue_no_memory(q, error, "queue pair");
 	}
@@ -163,7 +163,7 @@ int host_queue_build(struct host_queue *queue, struct host_error *error)
 		return ret;
 	if (q->size > q->device->attr.max_qp_wr - SEND_SLACK)
 		return host_error_set(error, -EINVAL,
-				      "a queue of %u entries is more than RDMA device %s takes (%d)",
+				      "a queue of %u entries exceeds the limit of RDMA device %s (%d)",
 				      q->size,
 				      q->verbs->get_device_name(q->device->context->device),
 				      q->device->attr.max_qp_wr - SEND_SLACK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same Writes to several queues (spread.h). */
+/* The same Writes to several queues; see spread.h. */
 #include "host/spread.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ enum { SPREAD_FUA = 1 << 30, SPREAD_MAX_BLOCKS = 1 << 16 };
 
 /* The commands of one operation on one leg. */
 struct spread_part {
-	struct host_answer answer;	/* of each of them */
+	struct host_answer answer;	/* of each command */
 	struct spread_op *op;
 	struct spread_part *next;	/* in the line of the leg */
 	uint32_t sent, outstanding;	/* commands */
@@ -342,7 +342,7 @@ void host_spread_pause(struct host_spread *spread, unsigned index, bool paused)
 	spread->leg[index].to.paused = paused;
 }
 
-/* ---- what the owner is told ---- */
+/* ---- reports to the owner ---- */
 
 bool host_spread_has_news(const struct host_spread *spread)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The same Writes to several queues (the legs of a mirror): one call submits them on all legs, and the answers are
- * counted here.  The owner is told once, when every leg has answered; and of each leg that fails, at once.
+ * counted here.  The owner gets one report when every leg has answered, and a report of each failed leg at once.
  *
  * The memory of a spread is one range, registered for the device of each leg, and divided into operations: small ones
  * and large ones.  An operation writes data to one or several places, and is in use until it was reported with no
@@ -28,7 +28,7 @@ struct host_spread_options {
 	uint32_t small_bytes, large_bytes;	/* multiples of HOST_SPREAD_BLOCK */
 };
 
-/* NULL: no memory, or options that do not fit together. */
+/* NULL: no memory, or inconsistent options. */
 struct host_spread *host_spread_create(const struct host_spread_options *options);
 void host_spread_destroy(struct host_spread *spread);	/* no leg is attached */
 
@@ -42,7 +42,7 @@ struct host_spread_leg {
 	bool paused;			/* nothing is submitted */
 };
 int host_spread_attach(struct host_spread *spread, unsigned index, const struct host_spread_leg *leg);
-/* The queue's commands were abandoned: nothing is outstanding on it, and what was has failed. */
+/* The queue's commands were abandoned: the outstanding ones have failed, and no command is outstanding. */
 void host_spread_detach(struct host_spread *spread, unsigned index);
 uint32_t host_spread_attached(const struct host_spread *spread);
 void host_spread_pause(struct host_spread *spread, unsigned index, bool paused);
@@ -55,7 +55,7 @@ void host_spread_pause(struct host_spread *spread, unsigned index, bool paused);
 int host_spread_write(struct host_spread *spread, uint32_t legs, const uint64_t *offsets, uint32_t count,
 		      uint32_t bytes, const void *data, bool more);
 void host_spread_flush(struct host_spread *spread);
-/* Submit what had no room in the queue of a leg. */
+/* Submit commands that did not fit into the queue of a leg. */
 void host_spread_run(struct host_spread *spread, unsigned index);
 
 /* Sets of legs. */

@@ -4,8 +4,8 @@
  *
  * Runs on the thread that polls the queue's group, with no allocation, lock or clock of its own.  A command holds a
  * slot, whose index is in its CID.  Capsules are posted as lists: the embedded device turns one call into one write.
- * One capsule in several is signalled; but always those that carry data, because the user may reuse the data only
- * after it was sent.
+ * One capsule in several is signalled; a capsule with data always is, because the user may reuse the data only after
+ * it was sent.
  */
 #include "internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See bad.h.  Owns a table of fixed size, whose entries are atomic: a handler of signals takes no lock. */
+/* See bad.h.  Owns a table of fixed size, whose entries are atomic, because a signal handler takes no lock. */
 #include "util/bad.h"
 
 enum { RANGES = 256 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranges of memory that have failed: a page was bad, or its file was truncated, and something else is in its place.
- * A device must not answer that data there is persistent.  The handler of SIGBUS adds ranges; any thread asks.
+ * A device must not answer that data there is persistent.  The handler of SIGBUS adds ranges; any thread reads them.
  */
 #ifndef NVMF_UTIL_BAD_H
 #define NVMF_UTIL_BAD_H
@@ -13,7 +13,7 @@
 
 extern atomic_uint bad_ranges;	/* their number */
 
-/* Note a range.  Safe in a signal handler.  Without room for it, all memory counts as bad. */
+/* Record a range.  Safe in a signal handler.  If there is no room for it, all memory counts as bad. */
 void bad_add(uintptr_t base, size_t length);
 /* Forget the ranges in this one: it was mapped again, or unmapped.  One thread at a time. */
 void bad_forget(uintptr_t base, size_t length);

@@ -15,7 +15,7 @@
 
 enum {
 	LANE = 1024,			/* bytes of each of three streams */
-	WIDE_MIN = 512,			/* from this length on it pays to join 512-bit lanes */
+	WIDE_MIN = 512,			/* from this length on, joining 512-bit lanes is faster */
 };
 static uint64_t k_lane1, k_lane2;	/* shift a crc over LANE and 2 * LANE bytes */
 static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over this many bits */

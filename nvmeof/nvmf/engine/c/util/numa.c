@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* numa.h */
+/* Memory near a processor; see numa.h. */
 #include "util/numa.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contexts.h.  Owns the list of contexts and the tree of the objects on them, under one lock. */
+/* See contexts.h.  Owns the list of contexts and the tree of the objects on them, under one lock. */
 #include "contexts.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static struct known_context *know(const struct ibv_context *context)
 		next = known->next;
 		if (known->users && known->context == context)
 			return known;
-		/* there were no objects on it, and its memory or number was reused: it was closed */
+		/* a context without objects whose memory or number was reused: it was closed */
 		if (!known->users &&
 		    (known->context == context || known->cmd_fd == context->cmd_fd))
 			forget(known);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* siw.h.  Owns the completion queue of each context that is in use. */
+/* A workaround for siw; see siw.h.  Owns the completion queue of each context that is in use. */
 #include "siw.h"
 
 #include <pthread.h>

@@ -12,7 +12,7 @@
  * (other devices refuse), and destroying a queue pair releases its windows.
  *
  * If a shared receive queue of the embedded device is empty when a Send arrives, the connection is kept: the bytes
- * stay in the socket until a receive is posted.  All later messages of the peer wait behind that Send, including Read
+ * stay in the socket until a receive is posted.  All later messages of the peer wait for that Send, including Read
  * Responses and Writes, so a consumer must not hold back all receives of a queue until such a message arrives.  There
  * are no limit events: modify_srq with IBV_SRQ_LIMIT returns EOPNOTSUPP.
  *
@@ -50,15 +50,15 @@ struct verbs {
 	 * memory does change, they are broken.  0 if a device has no such flag.
 	 */
 	unsigned int send_stable;
-	/* Registering memory takes long and pins its pages.  Not so on the embedded device. */
+	/* Registering memory takes long and pins its pages.  False for the embedded devices. */
 	bool pins_memory;
 	/* Regions may be registered with VERBS_PLACE_PERSISTENTLY. */
 	bool places_persistently;
 	/* FLUSH and ATOMIC WRITE can be posted, and are carried out for the peer. */
 	bool flushes;
 	/*
-	 * Whether FLUSH and ATOMIC WRITE of the peer are carried out, of both placement types, by the device of a
-	 * context.  NULL if flushes says it for all.
+	 * Whether the device of a context carries out FLUSH (of both placement types) and ATOMIC WRITE of the peer.
+	 * NULL if flushes applies to all contexts.
 	 */
 	bool (*serves_flush)(struct ibv_context *context);
 
@@ -132,7 +132,7 @@ struct verbs {
 	const char *(*end_reason)(struct ibv_qp *qp);
 	/*
 	 * The RDMA READs of the peer that the device has served on this queue pair, for a thread that decides whether
-	 * to go on polling.  NULL if no thread of ours serves them.
+	 * to continue polling.  NULL if no thread of this process serves them.
 	 */
 	uint32_t (*reads_served)(const struct ibv_qp *qp);
 	/* The bytes of the peer's RDMA WRITEs and READs on this queue pair.  NULL if the device does not count them. */
@@ -143,13 +143,13 @@ struct verbs {
 
 /*
  * Access right of a region of persistent memory, for a device with places_persistently: data of RDMA WRITEs is in the
- * persistence domain before anything behind it on the connection is answered.
+ * persistence domain before any later request on the connection is answered.
  */
 enum { VERBS_PLACE_PERSISTENTLY = 1 << 29 };
 
 /*
- * FLUSH and ATOMIC WRITE (IBTA, volume 1, annex 19), by the numbers that rdma-core gives them from version 46 on: the
- * headers of older ones lack some.
+ * FLUSH and ATOMIC WRITE (IBTA, volume 1, annex 19), with the numbers of rdma-core 46 and later: the headers of older
+ * versions lack some.
  */
 enum {
 	VERBS_WR_FLUSH = 14,
@@ -158,7 +158,7 @@ enum {
 	VERBS_WC_ATOMIC_WRITE = 9,
 	VERBS_ACCESS_FLUSH_GLOBAL = 1 << 8,
 	VERBS_ACCESS_FLUSH_PERSISTENT = 1 << 9,
-	VERBS_FLUSH_GLOBAL = 1,		/* placement types, both of them possible */
+	VERBS_FLUSH_GLOBAL = 1,		/* placement types, which can be combined */
 	VERBS_FLUSH_PERSISTENT = 2,
 	VERBS_FLUSH_RANGE = 0,		/* selectivity levels */
 	VERBS_FLUSH_MR = 1,
@@ -167,7 +167,7 @@ enum {
 
 /*
  * Make a work request without SGEs a FLUSH, for ibv_post_send() on a device with flushes.  (ATOMIC WRITE is one with 8
- * bytes and wr.rdma.)  The structure has no fields for it: those of an atomic operation hold what it needs.
+ * bytes and wr.rdma.)  The structure has no fields for it, so those of an atomic operation are used.
  */
 static inline void verbs_set_flush(struct ibv_send_wr *wr, uint64_t remote_addr, uint32_t rkey, uint32_t length,
 				   unsigned int type, unsigned int level)
@@ -180,8 +180,8 @@ static inline void verbs_set_flush(struct ibv_send_wr *wr, uint64_t remote_addr,
 }
 
 /*
- * How the objects of the embedded devices begin: with the extended structures of libibverbs, of which ibv_qp and ibv_cq
- * are the first fields, and with a pointer.  Both belong to libnvmf-verbs, and are zero without it.
+ * The beginning of the objects of the embedded devices: the extended structures of libibverbs, of which ibv_qp and
+ * ibv_cq are the first fields, and a pointer.  Both belong to libnvmf-verbs, and are zero without it.
  */
 struct verbs_qp_head {
 	struct ibv_qp_ex ex;
@@ -201,10 +201,10 @@ struct verbs_id_head {
 /* A status in words and by name: "transport retries exceeded (RETRY_EXC_ERR)". */
 const char *verbs_wc_name(enum ibv_wc_status status);
 
-/* The embedded iWARP device: always there. */
+/* The embedded iWARP device: always available. */
 const struct verbs *verbs_iwarp(void);
 
-/* The embedded RoCEv2 device: always there. */
+/* The embedded RoCEv2 device: always available. */
 const struct verbs *verbs_roce(void);
 
 /*
@@ -228,11 +228,11 @@ struct iwarp_options {
 	uint32_t first_fpdu_delay_us;	/* pause between the MPA reply and ESTABLISHED: 2000 */
 	uint32_t handshake_timeout_ms;	/* for the TCP connect and each MPA frame: 10000 */
 	/*
-	 * The initiator's device sends an empty RDMA WRITE at once, for applications whose responder is the first to
-	 * speak: false, as NVMe's hosts are.
+	 * The initiator's device sends an empty RDMA WRITE at once, for applications whose responder sends first:
+	 * false by default, because NVMe hosts send first.
 	 */
 	bool first_fpdu;
-	/* How long a connection that is refused because nobody listens is asked for again, also with RoCEv2: 0. */
+	/* Time in which a connection refused for lack of a listener is attempted again, also with RoCEv2: 0. */
 	uint32_t refused_ms;
 };
 void iwarp_set_options(const struct iwarp_options *options);
