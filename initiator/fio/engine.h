@@ -14,14 +14,14 @@
 #include "trid.h"
 #include "util/clock.h"
 
-/* Everything but the one symbol that fio looks up stays ours: libaio, say, is in the same process. */
+/* Only the symbol that fio looks up is exported, because other libraries are in the same process. */
 #pragma GCC visibility push(hidden)
 
 struct nvmeof_options {
 	void *pad;		/* fio wants no option at offset 0 */
 	char *traddr, *trsvcid, *subnqn, *hostnqn, *hostid;
 	unsigned int nsid;
-	unsigned int queue_size;	/* entries; 0: what iodepth needs */
+	unsigned int queue_size;	/* entries; 0: as many as iodepth needs */
 	unsigned int crc;
 	unsigned int hipri;		/* poll; else sleep between completions */
 	unsigned int timeout_ms;
@@ -34,7 +34,7 @@ struct nvmeof_options {
 	unsigned int ignore_assumptions;
 };
 enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
-/* How writes become persistent; from write-read on by remote memory (memory.c). */
+/* How writes become persistent; the methods from write-read on use remote memory (memory.c). */
 enum { METHOD_NONE, METHOD_NVME_FUA, METHOD_NVME_WRITE_FLUSH, METHOD_WRITE_READ, METHOD_WRITE_FLUSH,
        METHOD_WRITE_SEND, METHOD_FLOOR };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
@@ -68,15 +68,15 @@ struct session {
 	struct host_queue *queue;
 	enum session_state state;
 	struct line held;
-	uint64_t connected, next, until;	/* ns: of the connection, the next attempt, the last */
+	uint64_t connected, next, until;	/* ns: the times of the connection, the next and the last attempt */
 	uint64_t told;			/* ns: when the last failure was logged */
 	unsigned attempts;		/* since the loss */
 };
 
 /*
- * An io_u under way: cut into pieces if it is longer than a command may be.  It is finished when its
- * last hold is dropped, and only then: each piece in flight has one, and so has the submission of the
- * pieces, until the last of them is out or is given up.
+ * An io_u in progress, divided into pieces if it is longer than the largest command.  It is finished only when
+ * its last hold is dropped: each piece in flight has one, and the submission of pieces has one until the last
+ * piece is submitted or submission ends early.
  */
 struct request {
 	struct io_u *io_u;
@@ -87,7 +87,7 @@ struct request {
 	uint8_t *buffer;		/* of the next piece */
 	unsigned holds;
 	uint16_t status;		/* the first that was not success */
-	bool lost;			/* a piece went with the queue, or was not submitted */
+	bool lost;			/* a piece was lost with its queue, or was not submitted */
 	unsigned losses;		/* connections that ended with a piece of it in flight */
 	uint8_t *data;			/* the buffer of the first piece */
 	uint8_t opcode;
@@ -96,7 +96,7 @@ struct request {
 	bool flushes;			/* nvme-write-flush: a Flush follows the Write */
 	bool flushing;			/* it is the Flush */
 	unsigned index;
-	struct host_memory *memory;	/* what buffer lies in: NULL for commands without data */
+	struct host_memory *memory;	/* the memory that contains buffer; NULL for commands without data */
 	struct host_memory *bounce;	/* if the I/O buffer is not registered */
 };
 
@@ -113,20 +113,20 @@ struct state {
 	struct session *sessions;	/* by fileno */
 	unsigned nsessions;
 	struct line waiting;		/* for queue slots */
-	unsigned reconnecting;		/* sessions that are */
+	unsigned reconnecting;		/* number of sessions that are reconnecting */
 	struct request *requests;
 	unsigned nrequests;
 	struct io_u **finished;		/* a ring of nrequests, for getevents */
 	unsigned finished_head, finished_count;
 	struct io_u **events;		/* the result of the last getevents */
-	unsigned unflushed, flush_at;	/* submitted without a doorbell; when to ring it */
+	unsigned unflushed, flush_at;	/* commands submitted without a doorbell; the number at which it is rung */
 	unsigned queued;		/* since the last commit */
 	unsigned complaints;
 };
 
 /* ---- session.c ---- */
 
-/* A hint about names that fio split into several; "" if there is no sign of it. */
+/* A hint for names that fio has split at a colon; "" if there is no sign of that. */
 const char *session_split(const struct thread_data *td, const struct trid *trid);
 /* Get a file's address from its name and the job's options; 0, or -1 after logging an error. */
 int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *trid);
@@ -138,7 +138,7 @@ int session_open(struct state *s, struct session *session, const struct fio_file
 int session_reopen(struct state *s, struct session *session, struct host_error *error);
 /* Register fio's buffers; 0, or -1 after logging an error. */
 int session_register(struct state *s, void *addr, size_t length);
-/* Disconnect all, and free their registrations. */
+/* Disconnect all sessions, and free their registrations. */
 void session_close_all(struct state *s);
 
 /* ---- size.c ---- */
@@ -149,7 +149,7 @@ int size_learn(const struct trid *trid, const struct nvmeof_options *options,
 
 /* ---- prepare.c ---- */
 
-/* Log an error of an io_u, unless there were many. */
+/* Log an error of an io_u, unless many were logged already. */
 void request_complain(struct state *s, const struct io_u *io_u, const char *what);
 /* Choose the command and the memory of a new request; 0, or an errno after logging it. */
 int request_prepare(struct state *s, struct request *r);

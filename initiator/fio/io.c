@@ -12,8 +12,8 @@
 
 enum {
 	BATCH = 64,
-	YIELD_EVERY = 64,	/* idle polls, a few tens of microseconds: the processor may be shared */
-	MAX_RETRIES = 5,	/* as the client's, and Linux's, of a command */
+	YIELD_EVERY = 64,	/* idle polls (tens of microseconds) between yields of the processor */
+	MAX_RETRIES = 5,	/* of a command, as in the client and in Linux */
 };
 
 enum { CDW12_FUA = 1 << 30 };
@@ -57,8 +57,8 @@ static void request_finish(struct state *s, struct request *r)
 }
 
 /*
- * Whether a lost request is sent again, as the client does: all of these commands may be repeated, because nothing
- * that follows from them was reported to fio, which therefore expects the blocks in either state.
+ * Whether a lost request is sent again, as the client does.  All of these commands may be repeated: their results were
+ * not reported to fio, which therefore expects the blocks in either state.
  */
 static bool request_keep(struct state *s, const struct request *r)
 {
@@ -70,7 +70,7 @@ static bool request_keep(struct state *s, const struct request *r)
 	return false;
 }
 
-/* All pieces of the Write are done: the Flush, which has the submission's hold. */
+/* All pieces of the Write are complete: send the Flush, which has the hold of the submission. */
 static void request_flush(struct state *s, struct request *r)
 {
 	r->flushing = true;
@@ -90,14 +90,14 @@ static void request_drop(struct state *s, struct request *r)
 		request_finish(s, r);
 }
 
-/* From its first piece on. */
+/* Start a request from its first piece. */
 static void request_start(struct request *r)
 {
-	r->holds = 1;	/* the submission's */
+	r->holds = 1;	/* that of the submission */
 	r->lost = false;
 	r->lba = r->io_u->offset / r->session->info.block_size;
 	r->left = r->opcode == NVME_OPC_FLUSH ? 0 : r->io_u->xfer_buflen;
-	r->flushing = false;	/* after a loss, the data may be lost as well: from the Write on */
+	r->flushing = false;	/* after a loss, the data may be lost as well: repeat the Write */
 	r->buffer = r->data;
 }
 
@@ -139,7 +139,7 @@ static int submit_piece(struct state *s, struct request *r)
 	return 0;
 }
 
-/* Submit pieces while there is room.  True if the submission is over: all are sent, or given up. */
+/* Submit pieces while there is room.  True if the submission has ended: all are sent, or it ended early. */
 static bool submit_pieces(struct state *s, struct request *r)
 {
 	int ret;
@@ -163,13 +163,13 @@ static void submit_flush(struct state *s)
 	s->unflushed = 0;
 }
 
-/* In line, oldest first. */
+/* Submit the requests in line, oldest first. */
 static void submit_waiting(struct state *s)
 {
 	struct request *r;
 
 	while ((r = s->waiting.first)) {
-		struct request *next = r->next;	/* of this line: a lost request goes to that of its session */
+		struct request *next = r->next;	/* read first: a lost request moves to the line of its session */
 
 		if (!submit_pieces(s, r))
 			return;
@@ -235,7 +235,7 @@ int nvmeof_commit(struct thread_data *td)
 
 /* ---- completion ---- */
 
-/* The queue is lost, and its pieces with it. */
+/* The queue and its pieces are lost. */
 static void poll_lost(struct state *s, struct host_queue *queue)
 {
 	void *users[BATCH];

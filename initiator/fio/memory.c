@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs on remote memory: method=write-read, write-flush, write-send or floor.  A file is a memory connection; an io_u has the slot
- * of its number on each of them.  A lost connection is not made again: its I/O fails.
+ * Jobs on remote memory: method=write-read, write-flush, write-send or floor.  A file is a memory connection; an io_u
+ * has the slot of its number on each of them.  A lost connection is not established again: its I/O fails.
  *
  * Runs in the job's own thread or process, as io.c does.
  */
@@ -36,7 +36,7 @@ static enum memory_method memory_method_of(const struct nvmeof_options *o)
 	       o->method == METHOD_WRITE_SEND ? MEMORY_WRITE_SEND : MEMORY_FLOOR;
 }
 
-/* Whether the target confirms the assumptions of the method, or they are not checked. */
+/* Whether the target confirms the assumptions of the method, or they need not be checked. */
 static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char *text, size_t len)
 {
 	const uint32_t needs = o->method == METHOD_WRITE_READ ? MEMORY_MEDIA | MEMORY_PLACED :
@@ -46,9 +46,9 @@ static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char
 	if (o->ignore_assumptions || !(needs & ~platform))
 		return true;
 	snprintf(text, len, "the method makes nothing persistent there: the target does not confirm that %s "
-		 "(ignore_assumptions=1 measures it nevertheless)",
+		 "(set ignore_assumptions=1 to measure it nevertheless)",
 		 !(platform & MEMORY_MEDIA) ? "the range is on media that keep their content without power" :
-		 needs & MEMORY_PLACED ? "an RDMA WRITE is persistent before an RDMA READ behind it is answered" :
+		 needs & MEMORY_PLACED ? "an RDMA WRITE is persistent before a following RDMA READ is answered" :
 		 needs & MEMORY_FLUSHED ? "an RDMA FLUSH makes its range persistent before it is answered" :
 		 "its processor makes a range persistent before it answers");
 	return false;
@@ -101,7 +101,7 @@ int memory_identify(const struct trid *trid, const struct nvmeof_options *option
 		    char *text, size_t len)
 {
 	uint64_t size;
-	/* reading is what every host of the memory may do */
+	/* every host of the memory may read */
 	struct memory_client *client = memory_connect(trid, options, 1, 8, true, &size, text, len);
 
 	if (!client)
@@ -174,7 +174,7 @@ static void memory_finish(struct memory *m, struct io_u *io_u)
 	m->finished[(m->head + m->count++) % m->depth] = io_u;
 }
 
-/* The connection is lost, and what is under way on it with it. */
+/* The connection and its outstanding I/O are lost. */
 static void memory_lost(struct memory *m, unsigned n)
 {
 	log_err("nvmeof: %s\n", memory_client_why(m->clients[n]));
@@ -198,7 +198,7 @@ enum fio_q_status memory_queue(struct thread_data *td, struct io_u *io_u)
 
 	fio_ro_check(td, io_u);
 	io_u->error = 0;
-	if (ddir_sync(io_u->ddir))	/* what is complete is persistent */
+	if (ddir_sync(io_u->ddir))	/* completed writes are persistent */
 		return FIO_Q_COMPLETED;
 	if (!client || (!reads && io_u->ddir != DDIR_WRITE)) {
 		io_u->error = client ? EOPNOTSUPP : EIO;

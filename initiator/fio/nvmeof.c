@@ -98,7 +98,7 @@ static struct fio_option options[] = {
 		.off1 = offsetof(struct nvmeof_options, queue_size),
 		.maxval = 1024,
 		.def = "0",
-		.help = "Entries of the I/O queue (what iodepth needs)",
+		.help = "Entries of the I/O queue (as many as iodepth needs)",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -108,7 +108,7 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_BOOL,
 		.off1 = offsetof(struct nvmeof_options, crc),
 		.def = "0",
-		.help = "Ask for CRC32C on every frame of the embedded iWARP device",
+		.help = "Request CRC32C on every frame of the embedded iWARP device",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -118,12 +118,12 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_STR,
 		.off1 = offsetof(struct nvmeof_options, device),
 		.def = "iwarp",
-		.help = "Which RDMA device to connect with",
+		.help = "RDMA device of the connections",
 		.posval = {
-			{ .ival = "iwarp", .oval = DEVICE_IWARP, .help = "The embedded one for iWARP" },
-			{ .ival = "roce", .oval = DEVICE_ROCE, .help = "The embedded one for RoCEv2" },
+			{ .ival = "iwarp", .oval = DEVICE_IWARP, .help = "The embedded iWARP device" },
+			{ .ival = "roce", .oval = DEVICE_ROCE, .help = "The embedded RoCEv2 device" },
 			{ .ival = "system", .oval = DEVICE_SYSTEM,
-			  .help = "The one of libibverbs that routes to the address" },
+			  .help = "The device of libibverbs that routes to the address" },
 		},
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
@@ -160,7 +160,7 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_INT,
 		.off1 = offsetof(struct nvmeof_options, timeout_ms),
 		.def = "10000",
-		.help = "Milliseconds for a connection and for each command that brings it up",
+		.help = "Milliseconds for connecting, and for each command during set-up",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -170,7 +170,7 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_STR,
 		.off1 = offsetof(struct nvmeof_options, write_mode),
 		.def = "write",
-		.help = "Which command a write is",
+		.help = "NVMe command for writes",
 		.posval = {
 			{ .ival = "write", .oval = WRITE_MODE_WRITE, .help = "Write" },
 			{ .ival = "zeroes", .oval = WRITE_MODE_ZEROES, .help = "Write Zeroes" },
@@ -185,19 +185,19 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_STR,
 		.off1 = offsetof(struct nvmeof_options, method),
 		.def = "none",
-		.help = "How a write is made persistent before it is complete",
+		.help = "Method that makes a write persistent before it is complete",
 		.posval = {
-			{ .ival = "none", .oval = METHOD_NONE, .help = "Not at all: see fsync and sync" },
+			{ .ival = "none", .oval = METHOD_NONE, .help = "None: see fsync and sync" },
 			{ .ival = "nvme-fua", .oval = METHOD_NVME_FUA, .help = "Write with Force Unit Access" },
 			{ .ival = "nvme-write-flush", .oval = METHOD_NVME_WRITE_FLUSH, .help = "Write, Flush" },
 			{ .ival = "write-read", .oval = METHOD_WRITE_READ,
-			  .help = "As memory: RDMA WRITE, and an RDMA READ behind it" },
+			  .help = "Remote memory: RDMA WRITE, then RDMA READ" },
 			{ .ival = "write-flush", .oval = METHOD_WRITE_FLUSH,
-			  .help = "As memory: RDMA WRITE, and an RDMA FLUSH behind it (device roce)" },
+			  .help = "Remote memory: RDMA WRITE, then RDMA FLUSH (device roce)" },
 			{ .ival = "write-send", .oval = METHOD_WRITE_SEND,
-			  .help = "As memory: RDMA WRITE, and a request to the target's processor" },
+			  .help = "Remote memory: RDMA WRITE, then a request to the target's processor" },
 			{ .ival = "floor", .oval = METHOD_FLOOR,
-			  .help = "As memory: RDMA WRITE, and a message that is answered; not persistent" },
+			  .help = "Remote memory: RDMA WRITE, then a message that is answered; not persistent" },
 		},
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
@@ -208,7 +208,7 @@ static struct fio_option options[] = {
 		.type = FIO_OPT_BOOL,
 		.off1 = offsetof(struct nvmeof_options, ignore_assumptions),
 		.def = "0",
-		.help = "Use a method of memory although the target does not confirm what it assumes",
+		.help = "Use a method of remote memory even if the target does not confirm its assumptions",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -217,7 +217,7 @@ static struct fio_option options[] = {
 	},
 };
 
-/* In the process that forks the jobs: set the sizes of all files. */
+/* Set the sizes of all files, in the process that forks the jobs. */
 static int nvmeof_setup(struct thread_data *td)
 {
 	struct fio_file *f;
@@ -235,7 +235,7 @@ static int nvmeof_setup(struct thread_data *td)
 			return 1;
 		}
 		if (td_trim(td) && !info.deallocate) {
-			log_err("nvmeof: the target has no Dataset Management, which trims need\n");
+			log_err("nvmeof: the target does not support Dataset Management, which trims need\n");
 			return 1;
 		}
 		f->real_file_size = info.blocks * info.block_size;
@@ -264,7 +264,7 @@ static void nvmeof_cleanup(struct thread_data *td)
 	td->io_ops_data = NULL;
 }
 
-/* In the job: connect. */
+/* Connect, in the process or thread of the job. */
 static int nvmeof_init(struct thread_data *td)
 {
 	struct state *s;
@@ -281,7 +281,7 @@ static int nvmeof_init(struct thread_data *td)
 	s->options = td->eo;
 	s->nsessions = td->o.nr_files;
 	s->nrequests = td->o.iodepth;
-	/* a batch is a quarter of the depth: the target works on one while the next is made */
+	/* a batch is a quarter of the depth: the target executes one while the next is collected */
 	s->flush_at = td->o.iodepth_batch > 1 ? 1 : td->o.iodepth / 4;
 	if (s->flush_at > 16)
 		s->flush_at = 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prepares requests: which command an io_u is, and where its data is.  And the lines that requests stand in.
+ * Prepares requests: the command of an io_u, and the memory of its data.  Also the lines in which requests wait.
  *
  * Runs in the job's own thread or process.
  */
@@ -38,7 +38,7 @@ struct request *line_take(struct line *line)
 
 /* ---- commands ---- */
 
-/* The registered memory of an I/O buffer: fio's own, else a copy. */
+/* Find the registered memory of an I/O buffer: fio's own, otherwise a copy. */
 static int prepare_memory(struct state *s, struct request *r)
 {
 	const struct io_u *io_u = r->io_u;
@@ -92,7 +92,7 @@ int request_prepare(struct state *s, struct request *r)
 		return 0;
 	}
 	if ((io_u->offset | io_u->xfer_buflen) & mask || !io_u->xfer_buflen) {
-		request_complain(s, io_u, "not whole blocks of the namespace: see its block size");
+		request_complain(s, io_u, "it does not consist of whole blocks of the namespace (see its block size)");
 		return EINVAL;
 	}
 	switch (io_u->ddir) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connects a lost session again, with the timers and the rules of the client (nvmf/initiator/client/recovery.py): the
- * first attempt is made at once if the connection had lasted reconnect_delay, so that a short-lived one does not come
- * back in a tight loop.  The attempts end at ctrl_loss_tmo, or when the job is to end.
+ * first attempt is made at once if the connection had lasted reconnect_delay, so that a short-lived connection does not
+ * cause a tight loop.  The attempts end at ctrl_loss_tmo, or when the job is to end.
  *
  * Runs in the job's own thread or process.  An attempt blocks it for at most connect_timeout per step.
  */
@@ -30,7 +30,7 @@ void reconnect_begin(struct state *s, struct session *session, const char *reaso
 	if (!limit) {
 		log_err("nvmeof: %s (no attempt to reconnect: ctrl_loss_tmo=0)\n", reason);
 		session->state = SESSION_ENDED;
-		nvmeof_release(s, session);	/* of which a submission found the loss first */
+		nvmeof_release(s, session);	/* it holds requests if a submission has found the loss */
 		return;
 	}
 	if (limit > 0)
@@ -46,7 +46,7 @@ void reconnect_begin(struct state *s, struct session *session, const char *reaso
 	s->reconnecting++;
 }
 
-/* Log a failure: the first, then one a minute. */
+/* Log the first failure, then one a minute. */
 static void reconnect_tell(struct session *session, const char *reason, uint64_t now)
 {
 	char left[32] = "no time limit";

@@ -14,7 +14,7 @@ static void session_option(char *to, size_t size, const char *option)
 const char *session_split(const struct thread_data *td, const struct trid *trid)
 {
 	return td->o.nr_files > 1 && !strchr(trid->subnqn, ':') ?
-	       " (fio splits file names at ':', write the ':' of an NQN as '\\:')" : "";
+	       " (fio splits file names at ':': write the ':' of an NQN as '\\:')" : "";
 }
 
 int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *trid)
@@ -30,7 +30,7 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 	session_option(trid->hostnqn, sizeof(trid->hostnqn), o->hostnqn);
 	trid->nsid = o->nsid;
 
-	/* with the options, the file name may be anything, such as the one fio makes up */
+	/* with the options, the file name may be anything, such as the name that fio generates */
 	const bool by_options = trid->traddr[0] && trid->subnqn[0];
 
 	if (!by_options || trid_looks_like(f->file_name)) {
@@ -64,7 +64,7 @@ static const struct verbs *session_verbs(const struct nvmeof_options *o, struct 
 	return verbs;
 }
 
-/* device: NULL for one of its own. */
+/* device NULL: the controller gets a device of its own. */
 static struct host_controller *session_connect(const struct trid *trid, const struct nvmeof_options *o,
 					       struct host_device *device, struct host_error *error)
 {
@@ -112,7 +112,7 @@ int session_identify(const struct trid *trid, const struct nvmeof_options *optio
 	return ret;
 }
 
-/* The largest command: what the target takes, in whole blocks, within NLB and a keyed SGL. */
+/* The largest command: the limit of the target, in whole blocks, within NLB and a keyed SGL. */
 static uint32_t session_largest_piece(const struct host_namespace_info *info)
 {
 	const uint32_t most = 8u << 20;
@@ -160,7 +160,7 @@ static struct hub *hub_new(const struct state *s, struct host_error *error)
 	return NULL;
 }
 
-/* A controller on the hub whose device routes to it, which may be a new one. */
+/* Connect a controller on the hub whose device routes to it; the hub may be a new one. */
 static int session_find_hub(struct state *s, struct session *session, struct host_error *error)
 {
 	struct hub **at = &s->hubs;
@@ -183,7 +183,7 @@ static int session_find_hub(struct state *s, struct session *session, struct hos
 	}
 }
 
-/* Learn about the namespace, and connect the I/O queue. */
+/* Identify the namespace, and connect the I/O queue. */
 static int session_queue(struct state *s, struct session *session, struct host_error *error)
 {
 	if (host_controller_namespace(session->controller, session->trid.nsid, &session->info, error))
@@ -242,7 +242,7 @@ int session_reopen(struct state *s, struct session *session, struct host_error *
 	    !memcmp(session->info.ids, before.ids, sizeof(before.ids)))
 		return 0;
 	snprintf(error->text, sizeof(error->text),
-		 "namespace %u of %s is not the one that the job began with: its size, block size or "
+		 "namespace %u of %s was replaced since the job began: its size, block size or "
 		 "identifier is different", session->trid.nsid, session->trid.subnqn);
 	return -2;
 }

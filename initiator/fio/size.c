@@ -3,7 +3,7 @@
  * The size of a namespace, for fio's setup.
  *
  * fio sets its jobs up in the process that forks them later, and a device opened before a fork
- * cannot be used after it.  So a child connects, asks, answers through a pipe and ends.
+ * cannot be used after it.  So a child connects, reads the size, returns it through a pipe and ends.
  */
 #include "engine.h"
 
@@ -57,7 +57,7 @@ static int size_ask_in_child(const struct trid *trid, const struct nvmeof_option
 		;
 	if (n == sizeof(*a))
 		return 0;
-	snprintf(a->text, sizeof(a->text), "the process that asks for the size ended with status 0x%x",
+	snprintf(a->text, sizeof(a->text), "the process that reads the size ended with status 0x%x",
 		 (unsigned)status);
 	return -EIO;
 }

@@ -14,7 +14,7 @@ static const char *const keys[] = {
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
-/* The key that text begins with, and past its '=' or ':' the value; NULL if there is none. */
+/* Find the key at the beginning of text; *value: after its '=' or ':'.  NULL if there is no key. */
 static const char *trid_match_key(const char *text, const char **value)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
@@ -85,7 +85,7 @@ static int trid_parse_nsid(struct trid *t, const char *text, size_t n, char *err
 	const unsigned long v = strtoul(digits, &end, 0);
 
 	if (*end || !v || v > 0xfffffffe) {
-		snprintf(err, len, "nsid %s is not a number within 1 and 4294967294", digits);
+		snprintf(err, len, "nsid %s is not a number between 1 and 4294967294", digits);
 		return -1;
 	}
 	t->nsid = (uint32_t)v;
@@ -110,7 +110,7 @@ static int trid_set(struct trid *t, const char *key, const char *v, size_t n, bo
 	if (trid_copy(word, sizeof(word), v, n, url, key, err, len))
 		return -1;
 	if (!strcmp(key, "trtype") && strcasecmp(word, "rdma")) {
-		snprintf(err, len, "trtype %s: this engine speaks rdma only", word);
+		snprintf(err, len, "trtype %s: this engine supports rdma only", word);
 		return -1;
 	}
 	if (!strcmp(key, "adrfam") && strcasecmp(word, "ipv4") && strcasecmp(word, "ipv6")) {
@@ -127,7 +127,7 @@ static int trid_parse_words(struct trid *t, const char *text, char *err, size_t 
 		const char *value, *key = trid_match_key(text, &value);
 
 		if (!key) {
-			snprintf(err, len, "\"%.*s\" is not a word of a transport id (trtype=, adrfam=, "
+			snprintf(err, len, "\"%.*s\" is not part of a transport id (trtype=, adrfam=, "
 				 "traddr=, trsvcid=, subnqn=, nsid=, hostnqn=)", (int)n, text);
 			return -1;
 		}

@@ -27,7 +27,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	return getaddrinfo(node, service, &ask, found);
 }
 
-/* The result for one address, or for none: the source is then that of the hints. */
+/* Build the result for one address; without an address the source is that of the hints. */
 static struct rdma_addrinfo *result(const struct rdma_addrinfo *hints, const struct addrinfo *one)
 {
 	struct rdma_addrinfo *res = calloc(1, sizeof(*res));

@@ -12,8 +12,8 @@
 static const struct verbs *chosen;
 
 /*
- * Servers of perftest close their listener and listen again on its port, and their clients are faster than the kernel's
- * would be.  The server of ucmatose speaks first.
+ * Servers of perftest close their listener and listen again on its port, and their clients connect sooner than they
+ * would through the kernel.  The server of ucmatose sends first.
  */
 enum { REFUSED_MS = 2000 };
 
@@ -54,7 +54,7 @@ static int query_port_sized(struct ibv_context *context, uint8_t port, struct ib
 	return rc;
 }
 
-enum { NO_VENDOR = 0x026e76 };		/* programs expect a number: this one is locally administered */
+enum { NO_VENDOR = 0x026e76 };		/* programs expect a vendor: this number is locally administered */
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
@@ -77,7 +77,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
 
 static struct ibv_context *extended;
 
-/* The functions that inline ones of <infiniband/verbs.h> find in the context. */
+/* Set the functions that the inline functions of <infiniband/verbs.h> call through the context. */
 static void extend(void)
 {
 	struct ibv_device **list = device()->get_device_list(NULL);
@@ -146,7 +146,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 }
 
 #undef ibv_query_port
-/* The symbol fills the part that the structure had before it grew; later programs find query_port_sized(). */
+/* This symbol fills the original part of the structure; newer programs call query_port_sized(). */
 EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	return query_port_sized(context, port, (struct ibv_port_attr *)attr,
@@ -230,7 +230,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	(void)event;
 }
 
-/* The memory of the embedded devices is ordinary memory: a child may use it, and its parent's is not affected. */
+/* Memory of the embedded devices is ordinary memory: a child may use its copy without affecting its parent's. */
 EXPORT int ibv_fork_init(void)
 {
 	return 0;

@@ -63,7 +63,7 @@ static int create(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_a
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp_init_attr mine = *attr;	/* the caller's has no queues of ours afterwards */
+	struct ibv_qp_init_attr mine = *attr;	/* a copy: the caller's must not get our queues */
 	const int rc = create(id, pd, &mine);
 
 	attr->cap = mine.cap;
@@ -76,7 +76,7 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
 
 	errno = plain_attr(attr, &plain);
 	if (errno == EINVAL && !(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-		errno = 0;		/* the id has one */
+		errno = 0;		/* the id has a protection domain */
 	if (errno || create(id, attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL, &plain))
 		return -1;
 	attr->cap = plain.cap;
@@ -133,7 +133,7 @@ EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 	return refused();
 }
 
-/* For an application that makes the transitions of the queue pair itself. */
+/* For applications that make the transitions of the queue pair themselves. */
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	(void)id, (void)attr, (void)mask;

@@ -94,7 +94,7 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	return -1;
 }
 
-/* Programs destroy the queue pair before or after: unlike the device, this does not destroy it. */
+/* Unlike the device, this does not destroy the queue pair: programs do, before or after this call. */
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct rdma_event_channel *own = is_sync(id) ? id->channel : NULL;
@@ -180,7 +180,7 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 	return done(id, device()->disconnect(id));
 }
 
-/* The request of an id's listener that came first, as a synchronous id. */
+/* Take the oldest connection request of a listener, as a synchronous id. */
 EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)
 {
 	struct id_extra *extra = *id_extra(listener);

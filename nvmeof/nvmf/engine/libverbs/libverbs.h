@@ -7,8 +7,8 @@
  * The libraries themselves stay loaded.  Programs use functions of theirs that have nothing to do with a device
  * (ibv_wc_status_str, rdma_event_str, ...), and the libraries of adapters that programs are linked against (perftest:
  * libmlx5 and libefa) need the private symbols of exactly that libibverbs.  A replacement found by LD_LIBRARY_PATH would
- * have to have them all.  Each function that takes an object of a device must be here, even if only to say that it is
- * not supported: the library's own would take our objects for its own.
+ * need all of them.  Each function that takes an object of a device must be here, even if it only reports that it is
+ * not supported: the library's function would treat our objects as its own.
  *
  * Nothing here calls a library: the device is an embedded one, and the table of the libraries' devices (verbs/system.c)
  * is not part of this.
@@ -27,7 +27,7 @@ const struct verbs *device(void);
 
 /* ---- objects.c ---- */
 
-/* The function, or an attribute, is not supported. */
+/* Report that a function, or an attribute, is not supported. */
 int unsupported(void);			/* EOPNOTSUPP, also as errno */
 
 /* ---- completions.c: ibv_create_cq_ex and ibv_start_poll ---- */
@@ -38,9 +38,9 @@ void wc_batch_free(struct wc_batch *batch);
 /* ---- pairs.c ---- */
 
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-/* attr as ibv_create_qp has it; an errno if it has what is not supported. */
+/* Convert attr to that of ibv_create_qp; an errno if something in it is not supported. */
 int plain_attr(const struct ibv_qp_init_attr_ex *attr, struct ibv_qp_init_attr *plain);
-/* For a new queue pair: the functions of ibv_wr_start() and so on, if attr asks for them; an errno. */
+/* Give a new queue pair the functions of ibv_wr_start() and so on, if attr requests them; an errno. */
 int pair_extend(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr);
 
 /* ---- requests.c: ibv_wr_start and so on ---- */

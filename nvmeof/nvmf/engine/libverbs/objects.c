@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains, memory, channels, queues; and the kinds of objects that the device does not have.  Any thread. */
+/* Protection domains, memory, channels, queues; and kinds of objects that the device does not support.  Any thread. */
 #include "libverbs.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	return device()->dealloc_pd(pd);
 }
 
-/* The optional rights and those that are about where memory is do not matter to the device. */
+/* The device ignores optional access rights, and those for the placement of memory. */
 #undef ibv_reg_mr
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
@@ -129,7 +129,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	return device()->destroy_srq(srq);
 }
 
-/* ---- datagrams and multicast: the devices connect ---- */
+/* ---- datagrams and multicast: not supported, because the devices have connections only ---- */
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {

@@ -11,7 +11,7 @@ enum {
 	ATOMIC_OPS = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	ATOMIC_WRITE_OPS = 1 << 12,	/* IBV_QP_EX_WITH_ATOMIC_WRITE, of later headers */
 	ATOMIC_WRITE_SIZE = 8,		/* its value is part of the request */
-	/* Write with immediate data is younger than iWARP's RDMA protocol */
+	/* not part of the RDMA protocol of iWARP */
 	IWARP_LACKS = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_IMM,
 };
 
@@ -58,7 +58,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	}
 	qp = device()->bare_create(pd, attr);
 	if (qp)
-		qp->state = IBV_QPS_RESET;	/* as the library has it, whatever the device says if it is asked */
+		qp->state = IBV_QPS_RESET;	/* as with the library, whatever a query reports */
 	return qp;
 }
 

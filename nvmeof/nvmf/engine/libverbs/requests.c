@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ibv_wr_start and so on: work requests that are described by calls, and posted together as a list at the end.  The
- * mutex is held from the start to the end, as the interface has it.  If the list does not fit the queue, those before
- * the first that does not fit are posted, as ibv_post_send does.
+ * mutex is held from the start to the end, as the interface requires.  If the list does not fit the queue, the requests
+ * before the first that does not fit are posted, as by ibv_post_send.
  */
 #include "libverbs.h"
 
