@@ -9,7 +9,7 @@
 enum {
 	WR_SLOT = 0xffff,
 	WR_LAST = 1 << 16,	/* the work request that ends an operation: a READ or FLUSH */
-	WR_SEND = 2 << 16,	/* its end is the answer, not this completion */
+	WR_SEND = 2 << 16,	/* the operation ends with the answer, not with this completion */
 	BATCH = 32,
 };
 
@@ -40,7 +40,7 @@ void memory_client_opened(struct memory_client *client, uint64_t address, uint32
 	client->address = address;
 	client->key = key;
 	client->size = size;
-	/* memory that is not persistent has no key for the other type; measurements use this one there */
+	/* memory that is not persistent grants only the global type, which measurements use */
 	client->flush_type = platform & MEMORY_FLUSHED ? VERBS_FLUSH_PERSISTENT : VERBS_FLUSH_GLOBAL;
 }
 
@@ -87,7 +87,7 @@ uint32_t memory_client_message(struct memory_client *client, void *message)
 
 /* ---- operations ---- */
 
-/* A chain of the WRITE, and what is behind it. */
+/* A WRITE and the request that follows it, as a chain. */
 struct chain {
 	struct ibv_sge sge[2];
 	struct ibv_send_wr wr[2];

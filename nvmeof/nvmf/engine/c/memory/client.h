@@ -15,10 +15,10 @@
 struct memory_client;
 
 enum memory_method {
-	MEMORY_WRITE_READ,	/* an RDMA READ of the last bytes behind the WRITE */
-	MEMORY_WRITE_FLUSH,	/* an RDMA FLUSH of the same bytes behind the WRITE */
-	MEMORY_WRITE_SEND,	/* a PERSIST behind the WRITE, which the target's processor answers */
-	MEMORY_FLOOR,		/* an ECHO behind the WRITE: nothing is made persistent */
+	MEMORY_WRITE_READ,	/* an RDMA READ of the last bytes follows the WRITE */
+	MEMORY_WRITE_FLUSH,	/* an RDMA FLUSH of the same bytes follows the WRITE */
+	MEMORY_WRITE_SEND,	/* a PERSIST follows the WRITE; the target's processor answers it */
+	MEMORY_FLOOR,		/* an ECHO follows the WRITE: nothing is made persistent */
 	MEMORY_READ,		/* not a method: reads */
 };
 
@@ -35,24 +35,24 @@ struct memory_client_options {
 /* Connect; blocks for at most timeout_ms.  NULL with errno and a sentence. */
 struct memory_client *memory_client_connect(const struct memory_client_options *options, char *err, size_t len);
 void memory_client_free(struct memory_client *client);
-/* Private data of the answer: its length. */
+/* Get the private data of the answer; returns its length. */
 uint8_t memory_client_reply(const struct memory_client *client, const void **data);
 unsigned memory_client_depth(const struct memory_client *client);
 uint32_t memory_client_slot_bytes(const struct memory_client *client);
-/* Whether this host's device has FLUSH. */
+/* Whether the device of this host supports FLUSH. */
 bool memory_client_flushes(const struct memory_client *client);
-/* Set what OPENED granted, and told of the target (enum memory_platform). */
+/* Set the range granted by OPENED, and the properties of the target (enum memory_platform). */
 void memory_client_opened(struct memory_client *client, uint64_t address, uint32_t key, uint64_t size,
 			  uint32_t platform);
 
 uint8_t *memory_client_slot(const struct memory_client *client, unsigned slot);
-/* Send a message that is not PERSIST or ECHO: 0, or a negative errno.  Its answer comes from memory_client_message. */
+/* Send a message that is not PERSIST or ECHO: 0, or a negative errno.  memory_client_message returns its answer. */
 int memory_client_send(struct memory_client *client, const void *message, uint32_t length);
-/* Take the answer, if it has arrived: its length, or 0. */
+/* Take the answer, if it has arrived; returns its length, or 0. */
 uint32_t memory_client_message(struct memory_client *client, void *message);
 /*
- * Begin an operation with a free slot, which has the data of a write: 0, or a negative errno, EOPNOTSUPP if the device
- * lacks what the method needs.
+ * Begin an operation with a free slot, which contains the data of a write: 0, or a negative errno, -EOPNOTSUPP if the
+ * device does not support the method.
  */
 int memory_client_begin(struct memory_client *client, unsigned slot, enum memory_method method, uint64_t offset,
 			uint32_t length);
@@ -61,9 +61,9 @@ struct memory_done {
 	unsigned slot;
 	enum memory_status status;
 };
-/* Operations that have ended: their number, or -ENOTCONN once the connection is lost. */
+/* Return operations that have ended: their number, or -ENOTCONN after the connection was lost. */
 int memory_client_poll(struct memory_client *client, struct memory_done *done, unsigned max);
-/* For a descriptor that is readable when poll has something: arm, poll again, wait; drain when it is readable. */
+/* A descriptor that is readable if poll may find something: arm, poll again, wait; drain it when it is readable. */
 int memory_client_fd(const struct memory_client *client);
 void memory_client_arm(struct memory_client *client);
 void memory_client_drain(struct memory_client *client);
@@ -73,7 +73,7 @@ struct memory_bench_options {
 	enum memory_method method;
 	uint32_t size;			/* bytes of an operation */
 	unsigned depth;
-	unsigned read_percent;		/* of the operations; the others write with the method */
+	unsigned read_percent;		/* percentage of reads; the other operations write with the method */
 	double seconds;
 	unsigned npercentiles;
 	double percentiles[16];
@@ -90,7 +90,7 @@ struct memory_bench_result {
 	double seconds, cpu_seconds;
 };
 
-/* Run a load for a time: 0, or a negative errno with a sentence.  *cancel is looked at. */
+/* Run a load for some time: 0, or a negative errno with a sentence.  It ends early if *cancel becomes true. */
 int memory_client_bench(struct memory_client *client, const struct memory_bench_options *options,
 			const volatile bool *cancel, struct memory_bench_result *result, char *err, size_t len);
 

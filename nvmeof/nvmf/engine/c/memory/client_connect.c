@@ -33,7 +33,7 @@ static int call_failed(const struct attempt *a, const char *step)
 	return -e;
 }
 
-/* The target's word for why it refused: the same struct as in its acceptance, with a status. */
+/* The target's reason for its reject: the same struct as in its acceptance, with a status. */
 static int rejected(const struct attempt *a, const struct rdma_cm_event *ev)
 {
 	const uint8_t *d = ev->param.conn.private_data;
@@ -43,7 +43,7 @@ static int rejected(const struct attempt *a, const struct rdma_cm_event *ev)
 		snprintf(a->err, a->len,
 			 "cannot connect to the memory of %s: the target rejected it: %s (status %u, its protocol "
 			 "version is %u)", a->client->where,
-			 d[4] == 1 ? "it speaks a different version of the protocol" :
+			 d[4] == 1 ? "it uses a different version of the protocol" :
 			 d[4] == 2 ? "it exports no memory" :
 			 d[4] == 3 ? "it has too many connections" : "malformed request",
 			 d[4], d[2] | d[3] << 8);
@@ -101,7 +101,7 @@ static int build(const struct attempt *a)
 	const size_t bytes = (size_t)c->depth * (c->slot_bytes + CLIENT_SINK);
 	int rc;
 
-	/* of each operation: a WRITE and what is behind it, twice, because an answer may overtake its completion; and OPEN */
+	/* for each operation a WRITE and its second request, twice, as an answer may overtake its completion; and OPEN */
 	rc = memory_end_build(&c->end, c->depth + 1, c->depth + 1, 4 * c->depth + 1, a->err, a->len);
 	if (rc)
 		return rc;
@@ -226,7 +226,7 @@ void memory_client_free(struct memory_client *client)
 	const struct verbs *v = client->end.verbs;
 	struct ibv_mr *mr = client->mr;
 
-	if (client->end.has_qp) {	/* nothing may reach the memory once it is freed */
+	if (client->end.has_qp) {	/* nothing may reach the memory after it is freed */
 		v->disconnect(client->end.id);
 		v->destroy_qp(client->end.id);
 		client->end.has_qp = false;

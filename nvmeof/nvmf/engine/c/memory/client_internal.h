@@ -6,7 +6,7 @@
 #include "memory/client.h"
 #include "memory/end.h"
 
-enum { CLIENT_SINK = 8 };	/* bytes read behind a WRITE */
+enum { CLIENT_SINK = 8 };	/* bytes read after a WRITE */
 
 struct memory_client {
 	struct memory_end end;

@@ -61,7 +61,7 @@ static int await_message(struct memory_client *client, uint32_t timeout_ms, uint
 			return -ETIMEDOUT;
 		}
 		memory_client_arm(client);
-		/* for a short time, because what came before it was armed is not told */
+		/* for a short time only: no event reports a message that arrived before arming */
 		poll(&p, 1, TRANSIENT_MS);
 		memory_client_drain(client);
 	}

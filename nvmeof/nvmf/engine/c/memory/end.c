@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See end.h. */
+/* One end of a remote memory connection; see end.h. */
 #include "memory/end.h"
 #include "memory/wire.h"
 
@@ -60,7 +60,7 @@ static int failed(const char *what, char *err, size_t len)
 {
 	const int e = errno ? errno : EIO;
 
-	snprintf(err, len, "cannot make the %s of a memory connection: %s", what, strerror(e));
+	snprintf(err, len, "cannot create the %s of a memory connection: %s", what, strerror(e));
 	return -e;
 }
 

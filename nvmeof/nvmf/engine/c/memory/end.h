@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One end of a remote memory connection: its verbs objects, and a ring of message buffers.  The queue pair has a
- * protection domain of its own, so that a key of one connection is worth nothing on a different one.
+ * protection domain of its own, so that a key of one connection is invalid on all others.
  *
  * Built by a control thread; then it belongs to the thread that polls it.
  */
@@ -28,7 +28,7 @@ struct memory_end {
  */
 int memory_end_build(struct memory_end *end, unsigned receives, unsigned sends, unsigned work, char *err,
 		     size_t len);
-/* End the connection and free everything except the id: after this nothing of the peer reaches any memory. */
+/* End the connection and free everything except the id: after this the peer cannot access any memory. */
 void memory_end_break(struct memory_end *end);
 
 /* The buffers of a received message, and of one to send. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See persist.h.  Owns nothing. */
+/* Makes bytes of a map persistent; see persist.h.  Owns nothing. */
 #include "memory/persist.h"
 
 enum { PIECE = 256 << 10 };

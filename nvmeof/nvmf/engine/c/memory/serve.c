@@ -3,8 +3,8 @@
  * The thread of a memory server.  It polls connections that were busy within the last spin_ns, and sleeps in epoll for
  * the others.  On an embedded device polling is also what places the peer's WRITEs and serves its READs.
  *
- * A PERSIST may be of a whole namespace: it is done in pieces, between which the other connections have their turn, and
- * the words of the control thread are heard, which may be a fence.
+ * A PERSIST may be of a whole namespace: it is done in pieces, between which other connections are served, as are
+ * requests of the control thread, such as a fence.
  */
 #include "memory/persist.h"
 #include "memory/server_internal.h"
@@ -18,12 +18,12 @@
 
 enum {
 	BATCH = 32,
-	YIELD_EVERY = 16,	/* rounds: the processor may be shared, with the peer even */
-	ASK_EVERY = 16,		/* rounds between two looks at the sleeping connections */
+	YIELD_EVERY = 16,	/* rounds: the processor may be shared, even with the peer */
+	ASK_EVERY = 16,		/* rounds between two checks of the sleeping connections */
 	WR_ANSWER = 1 << 16,	/* wr_id of an answer: this and its slot; receives have only the slot */
 };
 
-/* The thread copies them, because the queue pair goes before the counters are read for the last time. */
+/* The counts are copied, because the queue pair is destroyed before they are read for the last time. */
 static void count_bytes(struct memory_conn *c)
 {
 	uint64_t written, read;
@@ -46,8 +46,8 @@ void memory_conn_end(struct memory_conn *c, const char *reason)
 	pthread_mutex_lock(&c->grant_lock);
 	c->ended = true;
 	/*
-	 * The fence.  Deregistering comes first, so that a device that goes on for a moment with what had arrived
-	 * finds the key invalid; after the queue pair, no such moment is left.
+	 * The fence.  Deregistering comes first, so that the key is invalid for a device that still handles earlier
+	 * packets; after the queue pair is destroyed, it handles none.
 	 */
 	atomic_store(&c->granted, false);
 	if (c->mr)
@@ -64,7 +64,7 @@ void memory_conn_end(struct memory_conn *c, const char *reason)
 	fifo_push(&c->server->ended, &c->end_link);
 }
 
-/* The control thread may free a connection as soon as it knows, so it is told when none is in use here. */
+/* The control thread may free a connection as soon as it is reported: so report it only when it is not in use here. */
 static void tell_ended(struct memory_server *s)
 {
 	struct fifo_link *link;
@@ -155,7 +155,7 @@ static void received(struct memory_conn *c, unsigned slot, uint32_t length)
 	else if (type != MEMORY_OPEN && type != MEMORY_AUTH)
 		memory_conn_end(c, "protocol error: a message of an unknown type or of a wrong length");
 	else if (!pass_up(c, slot, length))
-		memory_conn_end(c, "protocol error: a message before the answer to the last one");
+		memory_conn_end(c, "protocol error: a message before the answer to the previous one");
 	else if (memory_end_receive(&c->end, slot))
 		memory_conn_end(c, "the device refused a receive");
 }
@@ -195,7 +195,7 @@ static void completed(struct memory_conn *c, const struct ibv_wc *wc)
 		memory_conn_end(c, wc->status == IBV_WC_WR_FLUSH_ERR ? "the peer disconnected" :
 				verbs_wc_name(wc->status));
 	else if (!(wc->wr_id & WR_ANSWER) && (wc->opcode != IBV_WC_RECV || wc->byte_len > MEMORY_MESSAGE))
-		/* its length is that of what was written elsewhere */
+		/* its length is that of the written data, not of a message */
 		memory_conn_end(c, "protocol error: an RDMA WRITE with immediate data");
 	else if (!(wc->wr_id & WR_ANSWER))
 		received(c, slot, wc->byte_len);
@@ -216,7 +216,7 @@ static bool take_completions(struct memory_conn *c)
 	return n > 0;
 }
 
-/* Whether there was anything to do.  What came behind a long PERSIST waits for it. */
+/* Returns whether there was work.  Messages that follow a long PERSIST wait for it. */
 static bool poll_conn(struct memory_conn *c)
 {
 	bool busy = c->persisting.active || c->wc_next != c->wc_count;
@@ -271,7 +271,7 @@ static void handle_words(struct memory_server *s, uint64_t now)
 		link = fifo_pop(&s->asked);
 		if (link) {
 			c = container_of(link, struct memory_conn, ask_link);
-			asks = c->ended ? 0 : c->asks;	/* an ended one may be freed when the lock is */
+			asks = c->ended ? 0 : c->asks;	/* one that has ended may be freed once the lock is released */
 			c->asks = 0;
 			if (asks & ASK_SEND) {	/* the control thread may write the next one from here on */
 				length = c->out_length;

@@ -197,7 +197,7 @@ static bool serves_flush(const struct memory_conn *conn)
 
 static uint32_t platform_of(const struct memory_conn *conn, const struct store *store)
 {
-	/* RAM and files of tmpfs are lost with power, and so is DAX as far as the store knows */
+	/* RAM and files of tmpfs are lost with power; so is DAX memory with a volatile write cache */
 	if (store->fd < 0 || !store->memory_is_stable || store->volatile_write_cache)
 		return 0;
 	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0) |
@@ -243,7 +243,7 @@ int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t le
 	pthread_mutex_lock(&conn->grant_lock);
 	/* first: the store of a connection that has ended may be closed */
 	if (conn->ended || conn->mr) {
-		snprintf(err, len, conn->ended ? "the connection has ended" : "it has a range already");
+		snprintf(err, len, conn->ended ? "the connection has ended" : "it already has a range");
 	} else if (!store->map) {
 		snprintf(err, len, "its file is not mapped memory: a pmem store is, on DAX or tmpfs");
 		rc = -ENOTSUP;
@@ -302,7 +302,7 @@ void memory_conn_free(struct memory_conn *conn)
 {
 	struct memory_server *s = conn->server;
 
-	/* words that came after its end */
+	/* requests that arrived after its end */
 	pthread_mutex_lock(&s->lock);
 	if (conn->asks)
 		fifo_remove(&s->asked, &conn->ask_link);

@@ -5,7 +5,7 @@
  *
  * The thread of a server polls the queues of all its connections, and serves PERSIST and ECHO itself.  Everything
  * else is an event for the control thread, which decides who may open which range.  The thread may block in the
- * store's sync of a file; it has a thread of its own for that reason, and no reactor is delayed.
+ * store's sync of a file; that is why it is not a reactor.
  */
 #ifndef NVMF_MEMORY_SERVER_H
 #define NVMF_MEMORY_SERVER_H
@@ -20,7 +20,7 @@ struct memory_conn;
 enum memory_event_type {
 	MEMORY_EVENT_NONE,
 	MEMORY_EVENT_MESSAGE,	/* a message that the thread does not serve */
-	MEMORY_EVENT_CLOSED,	/* nothing of the peer reaches the store, now and in future */
+	MEMORY_EVENT_CLOSED,	/* the peer can no longer access the store */
 };
 
 struct memory_event {
@@ -60,9 +60,9 @@ int memory_conn_grant(struct memory_conn *conn, struct store *store, uint64_t le
 		      uint64_t *address, uint32_t *platform, char *err, size_t len);
 /* Send a message: 0, or a negative errno.  One at a time. */
 int memory_conn_send(struct memory_conn *conn, const void *message, uint32_t length);
-/* End it: MEMORY_EVENT_CLOSED follows, once.  This is the fence: the key is worthless before that event. */
+/* End it: MEMORY_EVENT_CLOSED follows, once.  This is the fence: the key is invalid before that event. */
 void memory_conn_close(struct memory_conn *conn, const char *reason);
-/* Also after its end. */
+/* Return the counts, also after the end of the connection. */
 struct memory_counts memory_conn_counts(const struct memory_conn *conn);
 /* Free it, and its id, after MEMORY_EVENT_CLOSED. */
 void memory_conn_free(struct memory_conn *conn);

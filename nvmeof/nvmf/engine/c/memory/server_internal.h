@@ -14,7 +14,7 @@
 
 struct memory_server {
 	pthread_t thread;
-	pthread_mutex_t lock;		/* the two lists below, and the connections' words for the thread */
+	pthread_mutex_t lock;		/* the two lists below, and the connections' requests to the thread */
 	struct fifo asked;		/* connections with something for the thread */
 	struct fifo events;		/* connections with something for the control thread */
 	int wake_fd, event_fd, epfd;
@@ -23,10 +23,10 @@ struct memory_server {
 	/* thread */
 	unsigned round;
 	struct list active;		/* connections that are polled */
-	struct fifo ended;		/* of which the control thread is not told yet */
+	struct fifo ended;		/* ended connections that were not reported yet */
 };
 
-/* Words for the thread, and for the control thread. */
+/* Requests to the thread, and events for the control thread. */
 enum {
 	ASK_JOIN = 1,
 	ASK_SEND = 2,
@@ -78,13 +78,13 @@ struct memory_conn {
 
 /* Thread. */
 void memory_conn_end(struct memory_conn *conn, const char *reason);
-/* Tell the control thread; under the lock. */
+/* Report to the control thread; under the lock. */
 void memory_server_tell(struct memory_conn *conn, unsigned what);
 /* One round; wait: sleep if there is nothing to do. */
 void memory_server_turn(struct memory_server *server, bool wait);
 void *memory_serve(void *server);
 
-/* Without a thread: who has it takes the turns.  memory_server_free, not memory_server_destroy. */
+/* Create a server without a thread: its caller runs the turns, and frees it with memory_server_free. */
 struct memory_server *memory_server_make(unsigned spin_us, char *err, size_t len);
 void memory_server_free(struct memory_server *server);
 

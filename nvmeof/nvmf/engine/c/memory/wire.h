@@ -3,8 +3,8 @@
  * The remote memory protocol, version 1: nvmeof/docs/remote-memory.md.  All fields are little-endian.
  *
  * Private data of the connection request and of its answer, and messages, which are RDMA Sends of at most
- * MEMORY_MESSAGE bytes.  OPEN, OPENED and AUTH are made and read by Python (nvmf.spec.memory); here is only what the I/O path
- * uses.
+ * MEMORY_MESSAGE bytes.  Python writes and reads OPEN, OPENED and AUTH (nvmf.spec.memory); this file has only the
+ * structures of the I/O path.
  */
 #ifndef NVMF_MEMORY_WIRE_H
 #define NVMF_MEMORY_WIRE_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	MEMORY_MESSAGE = 1184,	/* AUTH is the longest */
+	MEMORY_MESSAGE = 1184,	/* the length of AUTH, the longest */
 	MEMORY_DEPTH_MAX = 256,
 };
 
@@ -30,7 +30,7 @@ enum memory_type {
 /* Properties of the target's platform, as reported in OPENED. */
 enum memory_platform {
 	MEMORY_MEDIA = 1,	/* bytes that are persistent survive a power failure */
-	MEMORY_PLACED = 2,	/* a WRITE is persistent before a READ behind it is answered */
+	MEMORY_PLACED = 2,	/* a WRITE is persistent before a following READ is answered */
 	MEMORY_PERSISTS = 4,	/* PERSIST makes a range persistent */
 	MEMORY_FLUSHED = 8,	/* a FLUSH of persistent type makes its range persistent before it is answered */
 };
