@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Queue pairs without an id, which the application connects by modify_qp, with numbers and addresses that it exchanged
- * by other means; and modify_qp of the others.  Under iw_cm_lock.
+ * by other means; and modify_qp of queue pairs with an id.  Under iw_cm_lock.
  */
 #include "cm.h"
 
@@ -77,7 +77,7 @@ void ro_bare_release(struct rdma_cm_id *rid)
 		rid->qp = NULL;
 		qp->owner = NULL;
 		qp->caller.answer = bare_called;
-		ro_cm_use(1);	/* as the id does, so it cannot fail */
+		ro_cm_use(1);	/* an id counts as well, so the helper runs and this cannot fail */
 	}
 	pthread_mutex_unlock(&iw_cm_lock);
 }
@@ -92,7 +92,7 @@ static int to_init(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-/* INIT to RTR: from here on it receives. */
+/* INIT to RTR: it begins to receive. */
 static int to_rtr(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ro_path path = { .dqpn = attr->dest_qp_num & RO_MASK24, .epsn = attr->rq_psn & RO_MASK24,
@@ -123,7 +123,7 @@ static int to_rtr(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return rc;
 }
 
-/* RTR to RTS: from here on it sends. */
+/* RTR to RTS: it begins to send. */
 static int to_rts(struct ro_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	int rc = 0;

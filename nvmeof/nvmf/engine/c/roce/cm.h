@@ -35,7 +35,7 @@ struct ro_id {
 	struct ro_port *port;
 	bool bound, afonly;
 	struct list_link link;		/* of the list of all ids */
-	struct list_link numbered, requesting, asking, receiving, listening;	/* of cm_find.c */
+	struct list_link numbered, requesting, asking, receiving, listening;	/* used by cm_find.c */
 	struct ro_id *listener;
 	unsigned int pending, backlog;	/* of a listener: its children that the application has not decided */
 	unsigned int events;		/* queued, or taken and not acknowledged */
@@ -44,8 +44,8 @@ struct ro_id {
 
 	union ro_addr peer;
 	uint32_t local_comm, remote_comm;
-	uint32_t psn;			/* of the peer's first packet, as our message says */
-	struct ro_cm_fields request;	/* incoming: what the peer asked for; its data is not kept */
+	uint32_t psn;			/* of the peer's first packet, as given in our message */
+	struct ro_cm_fields request;	/* incoming: the request of the peer, without its data */
 	unsigned int ird, ord;
 	unsigned int retry_limit, rnr_limit;
 	uint32_t mtu;
@@ -54,11 +54,11 @@ struct ro_id {
 	uint8_t mad[RO_MAD];		/* repeated until there is a response */
 	struct list_link timed;		/* of the ids with such a message */
 	uint64_t send_at, give_up_at, interval;
-	uint64_t refused_until;		/* as long as nobody listens, it is sent again */
+	uint64_t refused_until;		/* until then, a request without a listener is sent again */
 };
 
 /* cm_event.c */
-/* f: a message whose private data and depths the event has, or NULL. */
+/* Queue an event.  f: the message whose private data and depths it gets, or NULL. */
 void ro_event_post(struct ro_id *id, enum rdma_cm_event_type type, int status, const struct ro_cm_fields *f);
 void ro_event_purge(struct ro_id *id);
 int ro_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
@@ -70,10 +70,10 @@ int ro_cm_use(int n);
 struct ro_id *ro_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
 void ro_id_free(struct ro_id *id);
 void ro_id_left_request(struct ro_id *id);
-/* Send the id's message, and, if again, repeat it until ro_id_quiet(); give up after a while. */
+/* Send the id's message and, if again is set, repeat it until ro_id_quiet() or the time limit. */
 void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again);
 void ro_id_quiet(struct ro_id *id);
-/* Tell the peer that its answer is no longer waited for. */
+/* Tell the peer that its answer is no longer awaited. */
 void ro_id_gave_up(struct ro_id *id);
 /* End the queue pair of an id, and notify the peer. */
 void ro_id_end(struct ro_id *id, const char *why, bool tell);
@@ -91,7 +91,7 @@ int ro_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 /* gids.c */
 int ro_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 int ro_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
-/* The address of a GID's number (an errno if there is none), and addresses as GIDs. */
+/* Get the address of a GID index (an errno if there is none), and convert addresses to GIDs. */
 int ro_gid_address(int index, union ro_addr *addr);
 void ro_gid_set(union ibv_gid *gid, const union ro_addr *addr);
 bool ro_gid_get(const union ibv_gid *gid, union ro_addr *addr);
@@ -104,9 +104,9 @@ void ro_id_listens(struct ro_id *id);
 void ro_id_forget(struct ro_id *id);
 /* The id to which a message belongs; an id that sent a REQ does not know the peer's communication id yet. */
 struct ro_id *ro_id_find(const struct ro_port *port, const union ro_addr *from, const struct ro_cm_fields *f);
-/* The id of the request that a peer's queue pair made, unless it has ended. */
+/* The id of the request by a peer's queue pair, unless the id has ended. */
 struct ro_id *ro_id_of_request(const struct ro_port *port, const union ro_addr *from, uint32_t qpn);
-/* The id whose answer a peer, which knows only its own communication id, no longer waits for. */
+/* The id whose answer a peer no longer awaits; the peer knows only its own communication id. */
 struct ro_id *ro_id_of_asker(const struct ro_port *port, const union ro_addr *from, uint32_t comm);
 struct ro_id *ro_id_listener(const struct ro_port *port, uint64_t service);
 /* Whether an address has a connection with this port, which proves that it receives. */
@@ -129,9 +129,9 @@ int ro_disconnect(struct rdma_cm_id *id);
 
 /* cm_receive.c */
 void ro_cm_receive(struct ro_port *port);
-void ro_established(struct ro_id *id);	/* by the peer's RTU, or by what it sends */
+void ro_established(struct ro_id *id);	/* by the peer's RTU, or by its first packet */
 
-/* cm_goodbye.c: DREQs that are sent again until they are answered, whatever becomes of their id */
+/* cm_goodbye.c: DREQs that are sent again until they are answered, even after their id was destroyed */
 void ro_goodbye(const struct ro_id *id, uint32_t dqpn);
 void ro_goodbye_answered(const struct ro_port *port, const struct ro_cm_fields *f, const union ro_addr *from);
 uint64_t ro_goodbyes_expire(uint64_t now);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of CM ids: bind, resolve, listen, options.  There is nothing to resolve on IP but the source address, so the
- * events follow at once.  A client that would speak from the very address that it speaks to, as over loopback, speaks
- * from an address of its own in 127.64.0.0/10, since UDP port 4791 of an address belongs to the processes of one user.
- * Application's threads, under iw_cm_lock.
+ * Addresses of CM ids: bind, resolve, listen, options.  On IP only the source address needs to be resolved, so the
+ * events follow at once.  If a client's source address would be its destination, as over loopback, it uses an address
+ * of its own in 127.64.0.0/10, because UDP port 4791 of an address belongs to the processes of one user.  Runs on the
+ * application's threads, under iw_cm_lock.
  */
 #include "cm.h"
 
@@ -110,7 +110,7 @@ static int addr_source(const union ro_addr *dst, union ro_addr *src)
 	return ro_addr_set(src, (struct sockaddr *)&found) ? 0 : EAFNOSUPPORT;
 }
 
-/* The port that an id speaks from. */
+/* Get the port from which an id sends. */
 static int addr_out(struct ro_id *id, const union ro_addr *dst)
 {
 	union ro_addr src;
@@ -194,7 +194,7 @@ static void listen_nowhere(struct ro_id *id)
 	errno = e;
 }
 
-/* A port of each address of this machine, except those of IPv6 that require the name of an interface. */
+/* Open a port for each address of this machine, except IPv6 addresses that require the name of an interface. */
 static int listen_everywhere(struct ro_id *id, bool six)
 {
 	struct ifaddrs *all;
@@ -215,7 +215,7 @@ static int listen_everywhere(struct ro_id *id, bool six)
 		id->ports[id->nports] = ro_port_get(&a, &ro_cm_calls);
 		if (id->ports[id->nports])
 			id->nports++;
-		else if (errno != EADDRNOTAVAIL)	/* it has just gone, or is not usable yet */
+		else if (errno != EADDRNOTAVAIL)	/* the address was just removed, or is not usable yet */
 			rc = -1;
 	}
 	freeifaddrs(all);
@@ -230,7 +230,7 @@ static unsigned int listen_ports(struct ro_id *id, struct ro_port ***ports)
 	return id->port ? 1 : id->nports;
 }
 
-/* Have other processes of these addresses leave the requests to this one; or none of them. */
+/* Direct the requests of all these addresses to this process, or of none of them. */
 static int listen_alone(struct ro_id *id)
 {
 	const uint16_t service = ntohs(*addr_port(&id->id));
@@ -295,7 +295,7 @@ int ro_set_option(struct rdma_cm_id *rid, int level, int optname, void *optval, 
 			return addr_fail(EINVAL);
 		id->afonly = *(int *)optval;
 		return 0;
-	case RDMA_OPTION_ID_TOS:		/* one socket for all: not per connection */
+	case RDMA_OPTION_ID_TOS:		/* not per connection: all share one socket */
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		return 0;

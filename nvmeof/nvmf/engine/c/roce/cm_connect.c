@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connect, accept, reject, disconnect: the application's half of a connection's life, under iw_cm_lock. */
+/* connect, accept, reject, disconnect: the application's part of a connection's life cycle, under iw_cm_lock. */
 #include "cm.h"
 #include "stats.h"
 #include "util/clock.h"
@@ -124,7 +124,7 @@ int ro_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	f.data = param ? param->private_data : NULL;
 	ro_cm_put(id->mad, &f);
 	id->state = RO_ID_REP_SENT;
-	/* the address of a request may be forged: it gets one answer for each, until it has shown that it receives */
+	/* the address of a request may be forged: one answer for each, until the address has proved that it receives */
 	ro_id_say(id, ro_patience_ns(id), ro_addr_receives(id->port, &id->peer));
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;

@@ -10,7 +10,7 @@ static void event_fill(struct iw_event *e, const struct ro_cm_fields *f)
 	iw_event_data(e, f->data, f->data_len);
 	if (f->kind == RO_CM_REJ)
 		return;
-	/* as the kernel has it: the peer's words, seen from here */
+	/* as in the kernel: the peer's fields from the view of this side */
 	p->initiator_depth = f->responder_resources;
 	p->responder_resources = f->initiator_depth;
 	p->retry_count = f->retry_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Disconnect requests: a DREQ is sent again until its DREP comes or a few tries are over, whatever has become of the id.
- * Owns the list of them.  Under iw_cm_lock.
+ * Disconnect requests: a DREQ is sent again until its DREP arrives or a few tries are over, even after its id was
+ * destroyed.  Owns the list of them.  Under iw_cm_lock.
  */
 #include "cm.h"
 #include "util/clock.h"
@@ -44,7 +44,7 @@ void ro_goodbye(const struct ro_id *id, uint32_t dqpn)
 	struct goodbye *g = calloc(1, sizeof(*g));
 
 	if (!g)
-		return;		/* the peer's own timeouts will tell it */
+		return;		/* the peer will detect the end by its timeouts */
 	g->port = id->port;
 	g->port->users++;
 	g->peer = id->peer;
@@ -61,7 +61,7 @@ void ro_goodbye_answered(const struct ro_port *port, const struct ro_cm_fields *
 	for (struct list_link *link = goodbyes.head; link; link = link->next) {
 		struct goodbye *g = container_of(link, struct goodbye, link);
 
-		/* of this port alone: the helper may be about to attend to another, which must not go */
+		/* only of this port: the helper may be about to use another one, which must not be freed */
 		if (g->port == port && g->local_comm == f->remote_comm && g->remote_comm == f->local_comm &&
 		    ro_addr_same(&g->peer, from)) {
 			forget(g);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CM ids: made, destroyed, given a queue pair; and messages that are sent again until they are answered.  Owns the list
- * of ids and that of those with such a message.  Application's threads and the helper, under iw_cm_lock.
+ * CM ids: created, destroyed, given a queue pair; and messages that are sent again until they are answered.  Owns the
+ * list of ids and that of ids with such a message.  Application's threads and the helper, under iw_cm_lock.
  */
 #include "cm.h"
 #include "stats.h"
@@ -115,7 +115,7 @@ int ro_cm_use(int n)
 	return iw_helper_use(n, &calls);
 }
 
-/* A queue pair called: it ended by itself, it waits for an acknowledgement, or its peer's first request came. */
+/* A queue pair called: it ended by itself, waits for an acknowledgement, or has received its peer's first request. */
 static void qp_called(struct iw_caller *caller)
 {
 	struct ro_qp *qp = container_of(caller, struct ro_qp, caller);
@@ -177,7 +177,7 @@ void ro_id_end(struct ro_id *id, const char *why, bool tell)
 {
 	struct ro_qp *qp = id->id.qp ? ro_qp(id->id.qp) : NULL;
 
-	/* a DREQ is repeated; a request may have a forged address, which gets one answer only */
+	/* a DREQ is repeated; the address of a request may be forged, and gets one answer only */
 	if (id->state == RO_ID_REP_SENT && !ro_addr_receives(id->port, &id->peer))
 		tell = false;
 	ro_id_quiet(id);
@@ -243,7 +243,7 @@ int ro_destroy_id(struct rdma_cm_id *rid)
 			ro_id_left_request(child);
 	}
 	ro_unlisten(id);
-	/* a listener is not found from here on, though its events may be waited for */
+	/* from here on a listener is not found, even while its events are awaited */
 	id->state = RO_ID_ENDED;
 	while (id->events)
 		pthread_cond_wait(&iw_cm_cond, &iw_cm_lock);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peers' messages.  A message is about an id if it has both communication ids, which are random, and comes from the
- * peer's address to the id's own: a third party can neither end nor take over a connection.  On the helper, under iw_cm_lock.
+ * The peers' messages.  A message belongs to an id if it has both communication ids, which are random, and was sent
+ * from the peer's address to the id's own: a third party can neither end nor take over a connection.  Runs on the
+ * helper, under iw_cm_lock.
  */
 #include "cm.h"
 #include "stats.h"
 #include "util/clock.h"
 
 #define MRA_NS 4000000000ull
-#define ASK_AGAIN_NS 20000000ull	/* until a request that nobody listened for is sent again */
+#define ASK_AGAIN_NS 20000000ull	/* before a request that found no listener is sent again */
 
 enum { MESSAGES = 64 };		/* at once: a flood must delay neither timers nor other users of the lock */
 
@@ -34,8 +35,8 @@ static void refuse(struct ro_port *port, const struct ro_cm_message *m, const st
 /* ---- REQ ---- */
 
 /*
- * A request that came before, or one from a queue pair that is connected already: true.  An answer that was lost is
- * given again, one for each repetition of its request.
+ * Returns true if the request is a repeated one, or its queue pair is connected already.  A lost answer is sent again,
+ * once for each repetition of its request.
  */
 static bool repeated(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
@@ -164,7 +165,7 @@ void ro_established(struct ro_id *id)
 	ro_event_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
-/* Ask again, with another communication id: the refusal of the first request may come twice. */
+/* Send the request again, with another communication id: the reject of the first one may arrive twice. */
 static void ask_again(struct ro_id *id, uint64_t send_at)
 {
 	ro_id_number(id);
@@ -210,7 +211,7 @@ static void disconnected(struct ro_port *port, const struct ro_cm_message *m, co
 		id->state = RO_ID_ENDED;
 		ro_event_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 	}
-	answer(port, &m->from, &drep);	/* a connection that has ended stays ended for a repeated message */
+	answer(port, &m->from, &drep);	/* a repeated message for a connection that has ended gets the same answer */
 }
 
 static void received(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)

@@ -14,7 +14,7 @@ enum {
 	GUID_LEN = 8,
 	MRA_ABOUT = 8, MRA_TIMEOUT = 9,
 	DREQ_QPN = 8,
-	CM_TIMEOUT = 20,		/* 4.3 s, until a response comes */
+	CM_TIMEOUT = 20,		/* 4.3 s, until a response arrives */
 	ACK_TIMEOUT = 14,		/* 67 ms */
 	CMA_PORT = 2, CMA_SRC = 4, CMA_DST = 20,
 };

@@ -33,13 +33,13 @@ struct ro_cm_fields {
 	uint16_t kind;			/* enum ro_cm_kind */
 	uint32_t local_comm, remote_comm;	/* of its sender */
 	uint32_t qpn;			/* DREQ: that of the receiver */
-	uint32_t psn;			/* with which the receiver's packets shall begin */
+	uint32_t psn;			/* the first PSN of the receiver's packets */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, transport;
 	uint32_t mtu;			/* 0: the value is undefined */
 	uint64_t service_id;
 	union ro_addr src, dst;		/* REQ: of the CMA header, with the source's port */
-	bool has_cma;			/* which is valid */
+	bool has_cma;			/* these addresses are valid */
 	uint16_t reason;		/* REJ */
 	uint8_t about;			/* REJ, MRA: 0 a REQ, 1 a REP, 2 a different message */
 	const uint8_t *data;		/* private data of the consumer */
@@ -49,9 +49,9 @@ struct ro_cm_fields {
 /* Read a message; false if it is not of the communication manager, or of a kind that is not used. */
 bool ro_cm_get(const uint8_t mad[RO_MAD], struct ro_cm_fields *f);
 void ro_cm_put(uint8_t mad[RO_MAD], const struct ro_cm_fields *f);
-/* Write that no answer to this REQ is waited for: its receiver finds it by the GUID that both have. */
+/* Write a message that the answer to this REQ is no longer awaited: the GUID in both identifies the REQ. */
 void ro_cm_gave_up(uint8_t mad[RO_MAD], const uint8_t req[RO_MAD]);
-/* Change the MTU and the communication id of a REQ that was written. */
+/* Change the MTU and the communication id in a REQ. */
 void ro_cm_ask_again(uint8_t mad[RO_MAD], uint32_t local_comm, uint32_t mtu);
 
 enum { RO_SERVICE_TCP = 0x0106 };

@@ -8,7 +8,7 @@
 
 #define CRC32_POLY 0xedb88320u		/* reflected */
 enum { CRC32_WAYS = 2 };
-enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is worth it; it takes multiples of 16 */
+enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is faster; it takes multiples of 16 */
 
 /* Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least. */
 typedef void crc32_fold(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CRC-32 on x86-64 by carry-less multiplication of four lanes, of 128 bits or of 512.  The constants are computed from
- * the polynomial: x^n mod P for the distances folded over.  Any thread; made under the once of icrc.c.
+ * the polynomial: x^n mod P for the distances of the folds.  Any thread; computed once, by icrc.c.
  */
 #include "crc32_ways.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-enum { VERY_WIDE_MIN = 512 };	/* bytes from which on it pays to join 512-bit lanes */
+enum { VERY_WIDE_MIN = 512 };	/* bytes from which on joining 512-bit lanes is faster */
 
 static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over this many bits */
 

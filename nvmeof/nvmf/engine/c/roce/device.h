@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device and its context, and their calls (device.c).  Any thread. */
+/* The device and its context, and their functions (device.c).  Any thread. */
 #ifndef NVMF_ROCE_DEVICE_H
 #define NVMF_ROCE_DEVICE_H
 

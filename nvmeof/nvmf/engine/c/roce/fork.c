@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that forks: nothing of the device goes on in the child, which closes the parent's sockets, or their port
- * would stay taken.  The objects stay, ended, for a child that tidies up.
+ * Forking: the device does not continue in the child, which closes the parent's sockets, because otherwise their port
+ * would stay in use.  The objects remain, in their ended states, so that the child can free them.
  */
 #include "../iwarp/cm.h"
 #include "cm.h"
@@ -18,7 +18,7 @@ static void forked_qp(struct ro_qp *qp)
 	atomic_store(&qp->state, IBV_QPS_ERR);
 }
 
-/* Only this thread is left; the helper and its epoll are gone. */
+/* In the child: only this thread exists, without the helper and its epoll. */
 static void fork_child(void)
 {
 	pthread_mutex_init(&ro_numbers_lock, NULL);
@@ -48,7 +48,7 @@ static void fork_child(void)
 
 static void fork_setup(void)
 {
-	iw_fork_setup();	/* first: it has the locks held while the process forks */
+	iw_fork_setup();	/* first: it arranges that the locks are held while the process forks */
 	pthread_atfork(NULL, NULL, fork_child);
 }
 

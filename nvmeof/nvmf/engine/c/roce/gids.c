@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port's attributes and its table of GIDs, which are addresses of this machine.  Number 0 is the address of the
- * process in the loopback network, which no other process has; the addresses of the interfaces follow, except those of
+ * The port's attributes and its table of GIDs, which are addresses of this machine.  Index 0 is the process's own
+ * address in the loopback network, which no other process has; the addresses of the interfaces follow, except those of
  * the loopback interface and link-local ones.  Any thread.
  */
 #include "cm.h"
@@ -31,7 +31,7 @@ static int gid_own(union ro_addr *addr)
 	return rc;
 }
 
-/* The number of the machine's addresses, and the one at index, if there is one. */
+/* Count the machine's addresses, and get the one at index, if there is one. */
 static int gid_addresses(int index, union ro_addr *addr)
 {
 	struct ifaddrs *all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ICRC: what it is computed over, and which identification of an IPv4 packet makes it right.  Owns the tables, which
- * are made once.
+ * ICRC: its computation, and the search for the identification of an IPv4 packet with which it is correct.  Owns the
+ * tables, which are computed once.
  */
 #include "icrc.h"
 #include "crc32_ways.h"
@@ -48,7 +48,7 @@ static uint32_t plain(uint32_t crc, const uint8_t *p, size_t len)
 	return crc;
 }
 
-/* The register before a zero byte: the byte of the table that was used is told by the highest byte. */
+/* The register before a zero byte: the highest byte determines the table entry that was used. */
 static uint32_t before(uint32_t crc)
 {
 	uint32_t i = 0;
@@ -72,7 +72,7 @@ static uint32_t sum(crc32_fold *way, uint32_t crc, const uint8_t *p, size_t len)
 	return plain(crc, p, len);
 }
 
-/* The fastest way of those that give the same result as the table. */
+/* Choose the fastest way of those that give the same result as the table. */
 static void choose(void)
 {
 	const uint8_t *text = (const uint8_t *)table + 1;
@@ -137,7 +137,7 @@ void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct 
 	flow_half(flow->dst, &flow->dport, dst);
 }
 
-/* The headers in front of the packet, and the BTH, with ones for what is not covered; their length. */
+/* Write the headers before the packet, and the BTH, with ones in fields that are not covered; return their length. */
 static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f, uint16_t ip_id,
 			const uint8_t *packet, uint32_t len)
 {
@@ -157,7 +157,7 @@ static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f,
 		p[1] = 0xff;
 		ro_put16(p + 2, V4 + udp_len);
 		ro_put16(p + 4, ip_id);
-		ro_put16(p + 6, 0x4000);	/* not to be fragmented */
+		ro_put16(p + 6, 0x4000);	/* don't fragment */
 		p[8] = 0xff;
 		p[9] = IPPROTO_UDP;
 		ro_put16(p + 10, 0xffff);
@@ -174,7 +174,7 @@ static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f,
 	return (uint32_t)(p - buf) + UDP + RO_BTH;
 }
 
-/* again: how many bytes of the packet count a second time. */
+/* again: the number of bytes of the packet that count a second time. */
 static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len, uint32_t again)
 {
 	uint8_t buf[V6 + UDP + RO_BTH];
@@ -210,7 +210,7 @@ static bool matches(const struct ro_flow *flow, const uint8_t *packet, uint32_t 
 #endif
 	if (!diff || flow->six)
 		return !diff;
-	/* two bytes put into an empty register are its lower half before them */
+	/* feeding two bytes to an empty register equals starting with them in its lower half */
 	for (int k = 0; zeros; k++, zeros >>= 1)
 		if (zeros & 1)
 			diff = apply(back[k], diff);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The invariant CRC of RoCEv2 (annex 17.2): the CRC-32 of Ethernet over the IP and UDP headers, of which what changes
- * on the way counts as ones, and the packet behind them.  Any thread.
+ * The invariant CRC of RoCEv2 (annex 17.2): the CRC-32 of Ethernet over the IP and UDP headers, with ones in the fields
+ * that change on the way, and the packet after them.  Any thread.
  *
- * An unprivileged socket sees neither the identification of the IPv4 packets that it receives nor sets that of those
- * that it sends.  Sent: the socket is not connected and does not fragment, so Linux sends 0, and counts up from it in
- * what it cuts by UDP_SEGMENT.  Received: the CRC is linear, so the identification that makes it right is computed,
- * and a packet is taken if there is one.  A damaged packet is taken for a good one with a chance of 2^-16, if the UDP
- * checksum also holds.
+ * An unprivileged socket can neither read the identification of the IPv4 packets that it receives nor set that of the
+ * packets that it sends.  Sent: the socket is not connected and does not fragment, so Linux sends 0, and counts up from
+ * it in the segments of UDP_SEGMENT.  Received: the CRC is linear, so the identification that makes it correct is
+ * computed, and a packet is accepted if there is one.  A damaged packet is accepted with a probability of 2^-16, if its
+ * UDP checksum is also correct.
  *
- * Linux's rxe has an ICRC of its own for FLUSH: its table of opcodes does not say where the payload of a FLUSH begins,
- * which has none, so the whole packet counts a second time.  It drops a FLUSH with the right ICRC.
+ * Linux's rxe computes a different ICRC for FLUSH: its table of opcodes has no payload offset for FLUSH, which has no
+ * payload, so the whole packet counts a second time.  It drops a FLUSH with the correct ICRC.
  */
 #ifndef NVMF_ROCE_ICRC_H
 #define NVMF_ROCE_ICRC_H
@@ -29,12 +29,12 @@ struct ro_flow {
 
 void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct sockaddr *dst);
 
-/* Register len bytes more in a CRC; no inversion at either end. */
+/* Continue a CRC over len bytes, without inversion at either end. */
 uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len);
 
 /*
- * The ICRC, as it is to be stored with memcpy, of a packet of len bytes from its BTH up to where the ICRC is, in an
- * IPv4 packet with this identification.
+ * The ICRC, to be stored with memcpy, of a packet that has len bytes from its BTH to its ICRC, in an IPv4 packet with
+ * this identification.
  */
 uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
 
@@ -42,8 +42,8 @@ uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *pack
 uint32_t ro_icrc_rxe_flush(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
 
 /*
- * Whether the ICRC behind len bytes of a packet is right, or that of rxe if it is a FLUSH.  *ip_id: the identification
- * that is likely, and then the one with which it is right; 0 of IPv6.
+ * Whether the ICRC after len bytes of a packet is correct, or that of rxe if it is a FLUSH.  *ip_id: the likely
+ * identification, then the one with which the ICRC is correct; 0 for IPv6.
  */
 bool ro_icrc_ok(const struct ro_flow *flow, const uint8_t *packet, uint32_t len, uint16_t *ip_id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The size of packets: what an interface takes, and the way to a peer.  Control threads and the helper. */
+/* The size of packets: limits of an interface, and of the path to a peer.  Control threads and the helper. */
 #include "port.h"
 
 #include <ifaddrs.h>
@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { OVERHEAD = 80 };		/* of an MTU of IP: as rxe has it */
+enum { OVERHEAD = 80 };		/* of an MTU of IP, as in rxe */
 
 /* The largest payload, up to a limit, of packets that fit an MTU of IP. */
 static uint32_t fitting(uint32_t limit, uint32_t mtu)

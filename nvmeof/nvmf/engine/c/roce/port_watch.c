@@ -2,14 +2,15 @@
 /*
  * Selects the thread that receives from a port.
  *
- * Completion queues visit it when they are polled.  The watcher is one of those that are armed: a queue that is armed
- * becomes it if there is none, or if the present one is not armed.  A queue that is polled, and receives, ends the
- * watch of another, whose thread would be woken by each packet; when it is armed itself, it becomes the watcher.
- * If it goes away instead, or does not poll again, a different one is chosen.
+ * Completion queues visit the port when they are polled.  The watcher is an armed queue: a queue that is armed becomes
+ * the watcher if there is none, or if the present one is not armed.  A queue that is polled, and receives, ends the
+ * watch of another, whose thread would be woken by each packet; when it is armed itself, it becomes the watcher.  If
+ * it is destroyed instead, or does not poll again, a different watcher is chosen.
  *
- * The port's socket is also in the helper's epoll, one-shot.  When it stirs, the helper receives itself unless the port
- * is visited or the watcher is armed; then it leaves it to the application, and looks again on a coarse timer until
- * there is no traffic.  So packets wait for a tick or two if the thread that polls or watches does something else.
+ * The port's socket is also in the helper's epoll, one-shot.  When the socket is ready, the helper receives itself
+ * unless the port is visited or the watcher is armed; then it leaves the port to the application, and checks again on
+ * a coarse timer until there is no traffic.  So packets wait for a tick or two if the thread that polls or watches
+ * does something else.
  *
  * Visits and arming run on the application's threads, the rest on the helper, under iw_cm_lock.
  */
@@ -49,7 +50,7 @@ static bool watch_armed(const struct ro_port *port)
 	return watcher && iw_cq_armed(watcher->steady.cq);
 }
 
-/* On the helper, which alone changes the list: make one that is armed the watcher, unless there is a watcher. */
+/* On the helper, which alone changes the list: make an armed queue the watcher, unless there is a watcher. */
 static void watch_appoint(struct ro_port *port)
 {
 	struct list_link *link = port->attached.head;

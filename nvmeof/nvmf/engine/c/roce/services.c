@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of services of an address, and what follows from its changes.  If the address is shared, the table is in
- * memory of all members, under a lock of fcntl(), which ends with the process.  Under iw_cm_lock.
+ * The table of services of an address, and the effects of its changes.  If the address is shared, the table is in
+ * memory shared by all members, under a lock of fcntl(), which ends with the process.  Under iw_cm_lock.
  */
 #include "port.h"
 #include "steer.h"
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-enum { TABLE, FIRST_TAG };	/* bytes of the memory by whose lock the table is held, and a member shows that it lives */
+enum { TABLE, FIRST_TAG };	/* bytes of the memory whose locks guard the table, and show that a member is alive */
 
 static void table_lock(const struct ro_share *s, short type)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sharing an address among processes: see share.h.  Who joins waits for a member's helper, and meanwhile answers those
- * that join its own addresses, or two processes could wait for one another.  Under iw_cm_lock.
+ * Sharing an address among processes: see share.h.  A joining process waits for a member's helper, and meanwhile
+ * answers processes that join its own addresses: otherwise two processes could wait for each other.  Under iw_cm_lock.
  */
 #include "port.h"
 #include "steer.h"
@@ -20,13 +20,13 @@
 
 enum { TRIES = 1000, NAP_MS = 1, STALE = 100000, GIVEN = RO_TAGS + 2 };
 #define PATIENCE_NS 5000000000ull
-#define MAGIC 0x4e52530100000000ull	/* and the founder's tag; another layout gets another number */
+#define MAGIC 0x4e52530100000000ull	/* with the founder's tag added; a different layout gets a different number */
 
 /* ---- giving ---- */
 
 static void share_shut(struct ro_share *s)
 {
-	for (uint32_t i = RO_TAGS; i-- > 0;) {	/* the last first, so that none takes the place of another */
+	for (uint32_t i = RO_TAGS; i-- > 0;) {	/* the last first, because closing one moves the last into its place */
 		if (s->fds[i] >= 0 && s->fds[i] != s->port->fd)
 			close(s->fds[i]);
 		s->fds[i] = -1;
@@ -98,7 +98,7 @@ static bool same_user(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
 }
 
-/* Give a process that connected what it needs, or nothing if it cannot be given. */
+/* Pass a joining process the descriptors that it needs, or none if that fails. */
 static void share_give(struct ro_share *s, int to)
 {
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(GIVEN * sizeof(int))] = { 0 };
@@ -169,7 +169,7 @@ static int share_watch(struct ro_share *s)
 	return 0;
 }
 
-/* 0: the port is open; -1 with errno; 1: there is a founder. */
+/* Returns 0: the port is open; -1 with errno; 1: there is a founder. */
 static int share_found(struct ro_port *port, struct ro_share *s)
 {
 	struct sockaddr_un un;
@@ -208,7 +208,7 @@ static bool share_await(int fd)
 	return true;
 }
 
-/* Take what a member gave: the number of descriptors, or -1. */
+/* Receive the descriptors from a member: their number, or -1. */
 static int share_receive(int fd, uint64_t *hello, int fds[GIVEN])
 {
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(GIVEN * sizeof(int))];
@@ -237,7 +237,7 @@ static void share_drain(int fd)
 		;
 }
 
-/* 0: the port is open; -1 with errno; 1: the founder has just gone. */
+/* Returns 0: the port is open; -1 with errno; 1: the founder has just ended. */
 static int share_take(struct ro_port *port, struct ro_share *s, int fd)
 {
 	uint64_t hello = 0;
@@ -314,7 +314,7 @@ int ro_share_open(struct ro_port *port)
 		if (rc || port->share->listener < 0)
 			ro_share_close(port);
 		if (rc > 0)
-			poll(NULL, 0, NAP_MS);	/* it is just coming, or going */
+			poll(NULL, 0, NAP_MS);	/* the founder is just starting, or ending */
 	}
 	if (rc > 0)
 		errno = EADDRINUSE;

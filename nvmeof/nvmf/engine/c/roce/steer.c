@@ -25,7 +25,7 @@ static struct sock_filter compute(uint16_t operation, uint32_t value)
 	return (struct sock_filter)BPF_STMT((uint16_t)(BPF_ALU | BPF_K | operation), value);
 }
 
-/* Leave out no_of instructions if the value is not that. */
+/* Skip no_of instructions unless the loaded value is this one. */
 static struct sock_filter unless(uint32_t value, uint8_t no_of)
 {
 	return (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no_of);

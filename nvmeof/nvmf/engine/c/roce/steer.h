@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of sharing: a member (share.c), the table of services of an address (services.c), and the program that follows
- * from it (steer.c).  Under iw_cm_lock.
+ * Internal declarations of sharing: a member (share.c), the table of services of an address (services.c), and the
+ * program made from it (steer.c).  Under iw_cm_lock.
  */
 #ifndef NVMF_ROCE_STEER_H
 #define NVMF_ROCE_STEER_H
@@ -27,12 +27,12 @@ struct ro_share {
 	int fds[RO_TAGS];		/* by tag XOR the founder's, in the order of the group; -1: not shared yet */
 	uint32_t founder;
 	bool shared, polled;
-	struct ro_services *table;	/* of memory, if it is shared */
+	struct ro_services *table;	/* in shared memory, if the address is shared */
 };
 
 /* ---- steer.c ---- */
 
-/* Have the kernel choose among the sockets of the group of fd, whose order is that of the tags XOR the founder's. */
+/* Make the kernel choose among the sockets of the group of fd, whose order is that of the tags XOR the founder's. */
 int ro_steer(int fd, const struct ro_services *t, uint32_t founder);
 
 /* ---- services.c ---- */

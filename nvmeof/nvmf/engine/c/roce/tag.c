@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process's tag: the first number, from a random one on, whose name no other process of the user has bound.  The
- * kernel frees the name when the process ends, however it ends.  Owns the socket with that name.
+ * The process's tag: the first number, beginning at a random one, whose name no other process of the user has bound.
+ * The kernel frees the name when the process ends, however it ends.  Owns the socket with that name.
  */
 #include "share.h"
 #include "stag.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of opcodes, and packets read.  Constant, any thread. */
+/* The table of opcodes, and the decoding of packets.  Constant, any thread. */
 #include "wire.h"
 
 #define OP(kind, flags, more) { kind, flags, (uint8_t)(RO_BTH + (more)) }

@@ -29,7 +29,7 @@ enum {
 	RO_QP1 = 1,
 	RO_MASK24 = 0xffffff,
 	RO_PKEY = 0xffff,
-	RO_PKEY_PARTITION = 0x7fff,	/* without the bit of the kind of membership */
+	RO_PKEY_PARTITION = 0x7fff,	/* without the membership bit */
 };
 
 /* Opcodes: of RC, and the one of UD that is used. */
@@ -158,7 +158,7 @@ static inline uint32_t ro_psn_add(uint32_t psn, uint32_t n)
 	return (psn + n) & RO_MASK24;
 }
 
-/* Packets that a message of len bytes takes. */
+/* The number of packets of a message of len bytes. */
 static inline uint32_t ro_packets(uint32_t len, uint32_t mtu)
 {
 	return len ? (len + mtu - 1) / mtu : 1;
@@ -185,7 +185,7 @@ static inline void ro_bth_put(uint8_t *p, const struct ro_bth *b)
 struct ro_packet {
 	struct ro_bth bth;
 	const struct ro_op *op;
-	const uint8_t *ext;		/* behind the BTH */
+	const uint8_t *ext;		/* headers and payload after the BTH */
 	const uint8_t *payload;
 	uint32_t len;			/* of the payload, without its pad */
 	bool congested;			/* a router marked it (CE) */
