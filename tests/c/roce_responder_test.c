@@ -225,7 +225,7 @@ static void too_many_reads(struct rig *rig)
 	iw_unlock(&rig->qp->lock);
 	send_request(rig, RO_OP_READ_REQ, RIG_PSN, rig->mr->rkey, 0, 4, 0);
 	refused(rig, "IRD", RO_NAK_INVALID_REQUEST, RIG_PSN);
-	CHECK(strstr(ro_qp_reason(rig->qp), "more READs open than was agreed on"));
+	CHECK(strstr(ro_qp_reason(rig->qp), "more READs open than agreed"));
 	rig_close(rig);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets built side by side and sent at once.  Payload is copied, so that the ICRC is of the bytes that are sent
- * although the application may change them meanwhile.  Under the lock of the queue pair.
+ * Packets that are adjacent in a buffer and sent at once.  Payload is copied, so that the ICRC matches the bytes that
+ * are sent even if the application changes them meanwhile.  Under the lock of the queue pair.
  */
 #include "qp.h"
 
-enum { SEGMENTS = 15 };		/* of the kernel's limits, that of 64 KiB comes first with whole packets */
+enum { SEGMENTS = 15 };		/* with full packets, the kernel's limit of 64 KiB is reached first */
 
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp)
 {

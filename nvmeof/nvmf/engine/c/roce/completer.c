@@ -144,26 +144,26 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	w = oldest(qp, &index);
 	if (psn != qp->req.una || !w || (w->kind != RO_READ && w->kind != RO_FLUSH && w->kind != RO_ATOMIC_WRITE))
-		return;		/* of a request that was repeated, or never asked for */
+		return;		/* a repeated response, or one without a request */
 	if (w->kind != RO_READ && p->len) {
 		ro_fail_request(qp, index, IBV_WC_BAD_RESP_ERR, "the peer answered a FLUSH or ATOMIC WRITE with data");
 		return;
 	}
 	if (w->kind != RO_READ) {
 		w->done = true;
-		qp->flush_known |= w->icrcs == 1 << qp->flush;	/* it was not sent with both */
+		qp->flush_known |= w->icrcs == 1 << qp->flush;	/* it was not sent with both ICRCs */
 		progress(qp, ro_psn_add(psn, 1));
 		return;
 	}
 	off = ((psn - w->psn) & RO_MASK24) * qp->mtu;
 	expected = w->len - off < qp->mtu ? w->len - off : qp->mtu;
 	if (p->len != expected) {
-		ro_fail_request(qp, index, IBV_WC_BAD_RESP_ERR, "the peer answered a READ with another length");
+		ro_fail_request(qp, index, IBV_WC_BAD_RESP_ERR, "the peer answered a READ with a different length");
 		return;
 	}
 	if (ro_sge_copy(qp->qp.pd, qp->req.sge + (size_t)(index & (qp->req.size - 1)) * qp->cap.max_send_sge,
 			w->num_sge, off, (uint8_t *)(uintptr_t)p->payload, p->len, true) != IW_OK) {
-		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR, "memory to be read into is not registered for it");
+		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR, "the destination of a READ is not registered for it");
 		return;
 	}
 	w->done = off + p->len == w->len;
@@ -182,7 +182,7 @@ static void atomic_data(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	w = oldest(qp, &index);
 	if (p->bth.psn != qp->req.una || !w || w->kind != RO_ATOMIC)
-		return;		/* of a request that was repeated, or never sent */
+		return;		/* a repeated response, or one without a request */
 	if (ro_sge_copy(qp->qp.pd, qp->req.sge + (size_t)(index & (qp->req.size - 1)) * qp->cap.max_send_sge,
 			w->num_sge, 0, (uint8_t *)&value, sizeof(value), true) != IW_OK) {
 		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR,

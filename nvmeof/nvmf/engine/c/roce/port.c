@@ -19,7 +19,7 @@ enum {
 
 struct list ro_ports;
 
-/* ---- made and given back ---- */
+/* ---- creating and freeing ---- */
 
 int ro_port_socket(const union ro_addr *addr, bool grouped)
 {
@@ -120,7 +120,7 @@ struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_call
 
 struct ro_port *ro_port_loopback(const struct ro_port_calls *calls)
 {
-	static union ro_addr own;	/* the process's, once it has one */
+	static union ro_addr own;	/* the process's own address, if it has one */
 
 	for (unsigned int i = 0; i < LOOPBACK_TRIES; i++) {
 		struct ro_port *port;
@@ -231,7 +231,7 @@ static bool port_strayed(const struct ro_port *port, const uint8_t *buf)
 	return qpn != RO_QP1 && qpn >> RO_TAG_QPN != port->tag;
 }
 
-/* place: of the packet among those that were joined, which GSO gives their identifications by. */
+/* place: of the packet among those that were joined; GSO derives their identifications from it. */
 static void port_packet(struct ro_port *port, const struct ro_flow *flow, const uint8_t *buf, uint32_t len,
 			uint16_t place, const union ro_addr *from, bool congested)
 {
@@ -294,7 +294,7 @@ static void port_datagram(struct ro_port *port, struct msghdr *h, const uint8_t 
 			    congested);
 }
 
-/* Have what became due sent. */
+/* Send everything that has become due. */
 static void port_flush(struct ro_port *port)
 {
 	port->calls->flush(port);

@@ -2,8 +2,8 @@
 /*
  * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c, port_send.c), and the choice of
  * the thread that receives from them (port_watch.c).  All queue pairs of an address share its socket: a thread that
- * polls a completion queue receives for all of them, and the helper does if no thread polls.  A port has no knowledge
- * of queue pairs: it passes packets to the functions that it was created with.
+ * polls a completion queue receives for all of them, and the helper does if no thread polls.  A port does not
+ * depend on queue pairs: it passes packets to the functions with which it was created.
  *
  * Of the completion queues that are armed, only one, the watcher, has the socket in its epoll.  If all of them had it,
  * each packet would wake every thread that sleeps, and the kernel limits the number of nested epolls of one socket (to
@@ -73,7 +73,7 @@ struct ro_port {
 	uint32_t mtu;			/* of the packets' payload */
 	atomic_bool gso;
 	atomic_bool shared;		/* with other processes */
-	uint32_t tag;			/* then: ours, which this socket is for */
+	uint32_t tag;			/* if shared: our tag, to which this socket belongs */
 	const struct ro_port_calls *calls;
 
 	/* iw_cm_lock */
@@ -90,13 +90,13 @@ struct ro_port {
 	/* lock */
 	iw_spin lock;
 	uint8_t *buffer;
-	void *current;			/* the calls' own */
-	struct list more;		/* the calls' own: those with more to send */
-	struct list held;		/* the calls' own: those with an acknowledgement that waits for the next visit */
-	uint32_t visit;			/* counts them */
-	bool holding;			/* there will be a next visit, or ro_port_release() */
+	void *current;			/* data of the calls */
+	struct list more;		/* data of the calls: queue pairs with more to send */
+	struct list held;		/* data of the calls: those whose acknowledgement waits for the next visit */
+	uint32_t visit;			/* number of the present visit */
+	bool holding;			/* a further visit, or ro_port_release(), will follow */
 	atomic_bool unsent;		/* more is not empty; for reading without the lock */
-	atomic_bool holds;		/* nor is held */
+	atomic_bool holds;		/* held is not empty; likewise */
 
 	/* watch_lock */
 	iw_spin watch_lock;
@@ -114,33 +114,33 @@ extern struct list ro_ports;		/* by link */
 /* ---- addr.c ---- */
 
 socklen_t ro_addr_len(const union ro_addr *a);
-bool ro_addr_same(const union ro_addr *a, const union ro_addr *b);	/* whatever their UDP ports are */
+bool ro_addr_same(const union ro_addr *a, const union ro_addr *b);	/* regardless of UDP ports */
 bool ro_addr_any(const union ro_addr *a);
 bool ro_addr_loopback(const union ro_addr *a);
-/* From a sockaddr of IPv4 or IPv6; false for another. */
+/* Set from a sockaddr of IPv4 or IPv6; false for other families. */
 bool ro_addr_set(union ro_addr *a, const struct sockaddr *sa);
 
 /* ---- port.c ---- */
 
-/* A socket with the address; -1 with errno.  grouped: as a member of the group of SO_REUSEPORT. */
+/* Create a socket with the address; -1 with errno.  grouped: as a member of the group of SO_REUSEPORT. */
 int ro_port_socket(const union ro_addr *addr, bool grouped);
 /* Return the port of a local address, created if necessary; NULL with errno.  Under iw_cm_lock, as all but sending. */
 struct ro_port *ro_port_get(const union ro_addr *addr, const struct ro_port_calls *calls);
-/* A port whose address no other process has, of the loopback network. */
+/* Return a port in the loopback network whose address no other process has. */
 struct ro_port *ro_port_loopback(const struct ro_port_calls *calls);
 void ro_port_put(struct ro_port *port);
 int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
 void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
 /*
  * Receive and send as much as possible; return the number of received datagrams.  hold: acknowledgements may wait for
- * the next visit, since it follows at once, or ro_port_release() does.
+ * the next visit, because it or ro_port_release() follows at once.
  */
 struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 /* Send the acknowledgements that wait for the next visit. */
 void ro_port_release(struct ro_port *port);
 /*
- * Send segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost; false if the
- * segments are too large for a part of the way.
+ * Send segments of seg bytes; the last may be shorter.  Segments that the socket does not take are lost; false if they
+ * are too large for a part of the path.
  */
 bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
 /* Send a management datagram from queue pair 1 to that of an address. */
@@ -152,8 +152,8 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
 /* Return the largest payload that fits the MTU of the interface with an address. */
 uint32_t ro_interface_mtu(int fd, const union ro_addr *addr);
 /*
- * The largest payload that fits the way from a port to an address, as far as the kernel knows: routes have an MTU, and
- * it remembers for minutes what a router has told.
+ * The largest payload that fits the path from a port to an address, as far as the kernel knows: routes have an MTU, and
+ * the kernel remembers reports of routers for minutes.
  */
 uint32_t ro_port_path_mtu(const struct ro_port *port, const union ro_addr *peer);
 
@@ -164,6 +164,6 @@ int ro_port_watch(struct ro_port *port);
 void ro_port_unwatch(struct ro_port *port);
 /* A completion queue is no longer attached. */
 void ro_watch_leave(struct ro_attached *attached);
-uint64_t ro_ports_expire(uint64_t now);	/* when to call again, or 0 */
+uint64_t ro_ports_expire(uint64_t now);	/* returns when to call again, or 0 */
 
 #endif

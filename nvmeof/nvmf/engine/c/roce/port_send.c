@@ -27,12 +27,12 @@ bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 		h.msg_control = control;
 		h.msg_controllen = sizeof(control);
 	}
-	/* before it is sent: its response is recorded by a different thread; not sent: it is treated as lost */
+	/* before sending, because another thread records the response; if sending fails, the packet counts as lost */
 	if (capture_on())
 		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
 	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
-		atomic_store(&port->gso, false);	/* an interface that cannot; it is sent again singly */
+		atomic_store(&port->gso, false);	/* not supported by the interface: sent again singly */
 	return sent >= 0 || errno != EMSGSIZE;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting work: checks a list of work requests, copies it into the rings and has it sent at once.  Runs on the
+ * Posting work: checks a list of work requests, copies it into the rings and sends it at once.  Runs on the
  * application's threads, under the lock of the queue pair.
  */
 #include "qp.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: created, started, queried, ended.  Owns the rings.  Control threads and the helper; the end anywhere. */
+/* Queue pairs: created, started, queried; ended, on any thread.  Owns the rings.  Control threads and the helper. */
 #include "qp.h"
 #include "stats.h"
 
@@ -212,7 +212,7 @@ void ro_qp_flush(struct ro_qp *qp)
 			.qp_num = qp->qp.qp_num,
 		};
 
-		qp->recv_fail_status = 0;	/* of the open one alone */
+		qp->recv_fail_status = 0;	/* for the open message only */
 		iw_cq_push(iw_cq(qp->qp.recv_cq), &wc, 1, true);
 	}
 }
@@ -224,7 +224,7 @@ void ro_qp_fail(struct ro_qp *qp, const char *format, ...)
 	if (ro_qp_state(qp) == IBV_QPS_ERR)
 		return;
 	if (ro_qp_up(qp) && qp->port)
-		ro_acknowledge(qp);	/* what was taken before the end was taken */
+		ro_acknowledge(qp);	/* packets that were taken before the end stay acknowledged */
 	va_start(ap, format);
 	vsnprintf(qp->reason, sizeof(qp->reason), format, ap);
 	va_end(ap);

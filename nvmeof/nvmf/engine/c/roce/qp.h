@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: made and ended (qp.c), found by number (numbers.c), posted to (post.c), the requester (requester.c), what
- * comes back to it (completer.c), the responder (responder.c) and time (timer.c).  Everything of a queue pair is under
- * its lock, unless it says otherwise.
+ * Queue pairs: created and ended (qp.c), found by number (numbers.c), posted to (post.c), the requester (requester.c),
+ * the responses to it (completer.c), the responder (responder.c) and time (timer.c).  Everything of a queue pair is
+ * under its lock, unless stated otherwise.
  */
 #ifndef NVMF_ROCE_QP_H
 #define NVMF_ROCE_QP_H
@@ -21,7 +21,7 @@ enum {
 	RO_WINDOW_FIRST = 32,
 	RO_WINDOW_MAX = 128,
 	RO_ALPHA = 1024,
-	RO_ALPHA_SHARE = 16,		/* how much of it changes at a time, as a share */
+	RO_ALPHA_SHARE = 16,		/* the share of alpha that changes at a time */
 	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
 };
 
@@ -33,18 +33,18 @@ struct ro_swr {
 	uint32_t len;
 	uint32_t psn, packets;		/* once it was begun */
 	uint64_t bind_len;
-	uint64_t swap, compare;		/* of an atomic operation; swap is also what is added */
+	uint64_t swap, compare;		/* of an atomic operation; swap is also the added value */
 	uint32_t feth, flush_len;	/* of a FLUSH */
 	int bind_access;
 	uint16_t num_sge;
 	uint8_t wc_opcode, kind;	/* enum ro_kind; RO_NONE: nothing is sent */
-	uint8_t icrcs;			/* of a FLUSH: bits by enum ro_flush, of those that it was sent with */
+	uint8_t icrcs;			/* of a FLUSH: the ICRCs with which it was sent, bits by enum ro_flush */
 	bool has_imm, invalidates, solicited, fence, signaled, inline_data, bind, adds, done;
 };
 
-/* A request of the peer's for memory, to be answered: a READ, a FLUSH, or an operation that is done. */
+/* A request of the peer to be answered: a READ, a FLUSH, or an operation that is done. */
 struct ro_read {
-	uint64_t va;			/* atomic: the value that was there */
+	uint64_t va;			/* atomic: the original value */
 	uint64_t to_flush;		/* FLUSH: bytes at va that are not written back yet */
 	uint32_t rkey, len, psn, sent;	/* sent: packets */
 	bool atomic;
@@ -57,18 +57,18 @@ struct ro_requester {
 	uint8_t *data;			/* inline */
 	uint32_t size;
 	uint32_t head;			/* free running: posted */
-	uint32_t fresh;			/* the first that was never begun, so has no PSN */
+	uint32_t fresh;			/* the first request that was not begun, and has no PSN */
 	uint32_t tx, tx_packet;		/* the next to be sent, and its packet */
 	uint32_t tail;			/* the oldest that is not complete */
 	uint32_t next_psn;		/* of the first packet of the next fresh one */
-	uint32_t high_psn;		/* behind the highest that was sent */
+	uint32_t high_psn;		/* the PSN after the highest that was sent */
 	uint32_t una;			/* the oldest not acknowledged */
 	uint32_t window, grown;		/* packets; acknowledged since it grew */
-	uint32_t alpha;			/* how congested the way is, of RO_ALPHA */
+	uint32_t alpha;			/* congestion of the path, as a share of RO_ALPHA */
 	uint32_t calm_psn;		/* the window was cut for packets before it, while calming */
 	bool calming;
 	bool cut;			/* since the window grew */
-	uint32_t read_end[RO_MAX_RD];	/* behind the responses that are expected, by reads_head, reads_tail */
+	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
 	uint32_t reads_head, reads_tail;
 	bool rewound;			/* since the last progress */
 	bool rnr;			/* wait until rnr_until */
@@ -84,23 +84,23 @@ struct ro_responder {
 	struct iw_rwr *rq;
 	uint32_t size, head, tail;	/* free running */
 	uint32_t epsn, msn;
-	uint8_t kind;			/* of the message that is open, RO_NONE if none is */
+	uint8_t kind;			/* of the open message, or RO_NONE */
 	uint32_t have;			/* of the open Send: bytes received */
 	uint64_t va;			/* of the open Write */
 	uint32_t rkey, length, left;
 	bool nak_sent;			/* for this gap */
-	bool flushing;			/* what follows has to wait for a FLUSH */
+	bool flushing;			/* later requests wait for a FLUSH */
 	bool ack_due, ack_held;		/* held: until after a visit, see visit.c */
 	uint32_t unacked;		/* packets taken since the last acknowledgement */
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
 	struct ro_read reads[RO_MAX_RD];
 	uint32_t reads_head, reads_tail;
 	atomic_uint served;		/* answered; also read without the lock */
-	struct ro_read atomics[RO_MAX_RD];	/* the last ones, whose answers may be asked for again */
+	struct ro_read atomics[RO_MAX_RD];	/* the last ones, whose answers may have to be repeated */
 	uint32_t atomics_head;
 };
 
-/* The ICRC of FLUSH requests (icrc.h).  It changes each time that one is lost, until it is known which the peer takes. */
+/* The ICRC of FLUSH requests (icrc.h).  It changes with each lost one, until one that the peer accepts is known. */
 enum ro_flush {
 	RO_FLUSH_RIGHT,
 	RO_FLUSH_RXE,
@@ -129,7 +129,7 @@ struct ro_qp {
 	int access;			/* the peer's rights to memory, in addition to those of the region */
 	uint8_t flush;			/* enum ro_flush */
 	bool flush_known;
-	bool too_large;			/* a packet did not fit a part of the way */
+	bool too_large;			/* a packet did not fit a part of the path */
 	struct ro_requester req;
 	struct ro_responder rsp;
 
@@ -140,10 +140,10 @@ struct ro_qp {
 	enum ibv_wc_status fail_status, recv_fail_status;
 
 	/* port->lock */
-	struct list_link more;		/* of those with more to send */
-	struct list_link held;		/* of those with an acknowledgement that waits, since the visit held_in */
+	struct list_link more;		/* in the list of queue pairs with more to send */
+	struct list_link held;		/* in the list of those whose acknowledgement waits, since the visit held_in */
 	uint32_t held_in;
-	bool marked;			/* a packet that came was */
+	bool marked;			/* a received packet was marked */
 	uint64_t notified_at;
 
 	/* iw_cm_lock */
@@ -152,7 +152,7 @@ struct ro_qp {
 	void *owner;
 	bool reaped;
 	atomic_bool ticks;		/* in ticking, or about to be; set by any thread, reset under the lock too */
-	atomic_bool data;		/* the first request of the peer's came */
+	atomic_bool data;		/* the peer's first request has arrived */
 
 	/* numbers.c */
 	struct ro_qp *_Atomic number_next;
@@ -187,7 +187,7 @@ static inline bool ro_qp_up(const struct ro_qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
 }
 
-/* Packets that are adjacent in memory, to be sent at once: all of one size, the last perhaps shorter. */
+/* Packets that are adjacent in memory, to be sent at once: of one size, except that the last may be shorter. */
 enum { RO_BURST = 61440 };
 struct ro_burst {
 	struct ro_qp *qp;
@@ -208,7 +208,7 @@ struct ro_path {
 	union ro_addr peer;
 	uint32_t dqpn, mtu, psn, epsn;
 	unsigned int ird, ord, retry_limit, rnr_limit;
-	bool receives;			/* no more for now: RTR, until ro_qp_sends(), with the fields of the requester */
+	bool receives;			/* it only receives (RTR) until ro_qp_sends(), with the fields of the requester */
 };
 /* Under iw_cm_lock; -1 with errno. */
 int ro_qp_start(struct ro_qp *qp, const struct ro_path *path);
@@ -235,12 +235,12 @@ void ro_numbers_each(void (*call)(struct ro_qp *qp));
 /* ---- burst.c ---- */
 
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp);
-/* Room for a packet of len bytes of payload behind the header of its opcode, which is filled in; the header. */
+/* Make room for a packet with len bytes of payload; returns its header, which is filled in for its opcode. */
 uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len);
 /* Complete the packet that was begun last. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
-/* Whether a packet without payload can be added to those that are in it. */
+/* Whether a packet without payload can be added to a burst. */
 bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode);
 
 /* Copy between a buffer and len bytes at off of a list of SGEs. */
@@ -274,7 +274,7 @@ void ro_complete(struct ro_qp *qp, const struct ro_packet *p);
 void ro_respond(struct ro_qp *qp, const struct ro_packet *p);
 /* Send responses and acknowledgements that are due (not positive ones, if hold); false if there are more. */
 bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold);
-/* Put an acknowledgement that is due behind the packets of a burst, if it has any and has room. */
+/* Add an acknowledgement that is due to a burst, if the burst has packets and room. */
 void ro_acknowledge_along(struct ro_qp *qp, struct ro_burst *b);
 /* Send an acknowledgement that is due. */
 void ro_acknowledge(struct ro_qp *qp);
@@ -284,7 +284,7 @@ uint32_t ro_reads_served(const struct ibv_qp *qp);
 
 /* ---- timer.c; under iw_cm_lock ---- */
 
-/* Have the helper call ro_tick_start() for a queue pair, unless it is looked at already.  Lock of the queue pair held. */
+/* Make the helper call ro_tick_start() for a queue pair, unless it ticks already.  Lock of the queue pair held. */
 static inline void ro_tick_want(struct ro_qp *qp)
 {
 	if (!atomic_load_explicit(&qp->ticks, memory_order_relaxed)) {
@@ -294,7 +294,7 @@ static inline void ro_tick_want(struct ro_qp *qp)
 }
 void ro_tick_start(struct ro_qp *qp);
 void ro_tick_stop(struct ro_qp *qp);
-uint64_t ro_tick(uint64_t now);	/* when to call again, or 0 */
+uint64_t ro_tick(uint64_t now);	/* returns when to call again, or 0 */
 
 /* ---- visit.c ---- */
 

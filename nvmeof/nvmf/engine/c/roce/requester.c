@@ -2,13 +2,13 @@
 /*
  * The requester: sends the packets of posted work in the order of their PSNs, as many at a time as its window allows,
  * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window halves with each loss and
- * grows by a packet each time that a whole one was acknowledged.  Congestion that is told (CNP, CE) makes it smaller by
- * half of alpha, once for what is on the way; alpha is the share of windows of which that was told lately.  It is what
- * DCQCN does to a rate.
+ * grows by a packet each time that a whole window was acknowledged.  Reported congestion (CNP, CE) reduces it by half
+ * of alpha, once for the packets on the way; alpha is the share of recent windows with such a report.  DCQCN controls a
+ * rate in the same way.
  */
 #include "qp.h"
 
-enum { ACK_EVERY = 16 };	/* packets; and the last of each message */
+enum { ACK_EVERY = 16 };	/* packets, besides the last of each message */
 
 void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why)
 {
@@ -157,7 +157,7 @@ static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, ui
 	return true;
 }
 
-/* Ask for as much of a READ as one response should have; the packets of it. */
+/* Request as much of a READ as one response should have; returns the number of its packets. */
 static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
 {
 	struct ro_requester *r = &qp->req;
@@ -167,8 +167,8 @@ static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_
 	uint8_t *packet;
 
 	/*
-	 * A request that is repeated ends where it did: the responder would not count what it has beyond, and expect
-	 * it to be asked for again.
+	 * A repeated request ends where the original ended: the responder would not count data beyond that, and
+	 * would expect a further request for it.
 	 */
 	if (n > RO_READ_PACKETS - i % RO_READ_PACKETS) {
 		n = RO_READ_PACKETS - i % RO_READ_PACKETS;
@@ -227,7 +227,7 @@ static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct
 	return true;
 }
 
-/* Send the packets of a request that can be sent now: their number, or 0 if the memory cannot be read. */
+/* Send the packets of a request that can be sent now; returns their number, or 0 if the memory cannot be read. */
 static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, struct ro_swr *w, uint32_t window_left)
 {
 	const uint32_t index = qp->req.tx;
@@ -302,8 +302,8 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		if (ro_has_response(w->kind) && !qp->ord) {
 			ro_burst_send(b);
 			ro_fail_request(qp, r->tx, IBV_WC_LOC_QP_OP_ERR,
-					"a READ was posted, or an atomic operation or FLUSH, but this connection was "
-					"made for none: one of its ends gave 0 as the number that may be open");
+					"a READ was posted, or an atomic operation or FLUSH, but this connection "
+					"allows none: one of its ends gave 0 as the number that may be open");
 			return;
 		}
 		if (w->kind && held(qp, w, psn))
@@ -318,7 +318,7 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 			if (!n) {
 				ro_burst_send(b);
 				ro_fail_request(qp, r->tx, IBV_WC_LOC_PROT_ERR,
-						"memory to be sent is not registered for it");
+						"the memory of a request is not registered for it");
 				return;
 			}
 			r->tx_packet += n;

@@ -2,7 +2,7 @@
 /*
  * The responder's part for requests that have a response: READs, atomic operations, FLUSH and ATOMIC WRITE.  Their
  * responses are sent in the order of the requests, those of READs and long FLUSHes in pieces, between which other
- * queue pairs have their turn.  A request that was taken before is answered again, and not done again.
+ * queue pairs are served.  A repeated request is answered again, but not executed again.
  */
 #include "respond.h"
 #include "util/lines.h"
@@ -14,7 +14,7 @@ uint32_t ro_response_packets(const struct ro_qp *qp, uint32_t len)
 	return ro_packets(len, qp->mtu);
 }
 
-/* Touch memory of a packet, which is in two pages at most: if that fails, there is no data to answer with. */
+/* Touch the memory of a packet, which is in two pages at most; false if it has failed, so that there is no data. */
 static bool is_readable(uint32_t rkey, uint64_t va, uint32_t len)
 {
 	const volatile uint8_t *at = (const volatile uint8_t *)(uintptr_t)va;
@@ -51,7 +51,7 @@ static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd
 	return true;
 }
 
-/* Write back the next piece of what a FLUSH is about; false if the memory went. */
+/* Write back the next piece of the range of a FLUSH; false if the memory is gone. */
 static bool flush_piece(struct ro_qp *qp, struct ro_read *rd)
 {
 	const uint64_t len = rd->to_flush < FLUSH_PIECE ? rd->to_flush : FLUSH_PIECE;
@@ -92,7 +92,7 @@ uint32_t ro_reads_served(const struct ibv_qp *ibqp)
 
 /* ---- requests ---- */
 
-/* False if the peer may not read that, or not that much at once. */
+/* Queue a READ; false if the peer may not read that memory, or has too many READs open. */
 static bool queue_read(struct ro_qp *qp, const struct ro_packet *p, bool again)
 {
 	struct ro_responder *r = &qp->rsp;
@@ -111,11 +111,11 @@ static bool queue_read(struct ro_qp *qp, const struct ro_packet *p, bool again)
 static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 {
 	if (qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
-		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than was agreed on");
+		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than agreed");
 		return;
 	}
 	if (!queue_read(qp, p, false)) {
-		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer read memory that it was not given");
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer read memory without permission");
 		return;
 	}
 	ro_taken(qp, p, ro_response_packets(qp, ro_get32(p->ext + 12)));
@@ -132,13 +132,13 @@ static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
 	if (va % RO_ATOMIC_SIZE || r->reads_head - r->reads_tail >= qp->ird) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
 		       va % RO_ATOMIC_SIZE ? "the peer's atomic operation is at an address that is not a multiple of 8" :
-					     "the peer has more atomic operations open than was agreed on");
+					     "the peer has more atomic operations open than agreed");
 		return;
 	}
 	if (iw_mr_look(qp->qp.pd, &qp->windows, ro_get32(p->ext + 8), va, RO_ATOMIC_SIZE,
 		       IBV_ACCESS_REMOTE_ATOMIC) != IW_OK) {
 		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0,
-		       "the peer's atomic operation is on memory that it was not given for that");
+		       "the peer has no permission for an atomic operation on that memory");
 		return;
 	}
 	if (p->bth.opcode == RO_OP_FETCH_ADD)
@@ -175,12 +175,12 @@ static void take_flush(struct ro_qp *qp, const struct ro_packet *p)
 	if (!type || type > (RO_PLT_GLOBAL | RO_PLT_PERSISTENT) || level > RO_SEL_MR ||
 	    r->reads_head - r->reads_tail >= qp->ird) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
-		       "the peer's FLUSH has no type or level that there is, or is one more than was agreed on");
+		       "the peer's FLUSH has an invalid type or level, or exceeds the agreed number");
 		return;
 	}
 	if (level == RO_SEL_MR ? !iw_mr_range(qp->qp.pd, &qp->windows, rd.rkey, access, &rd.va, &rd.to_flush) :
 	    len && iw_mr_look(qp->qp.pd, &qp->windows, rd.rkey, rd.va, len, access) != IW_OK) {
-		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer's FLUSH is of memory that it was not given for that");
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer has no permission for a FLUSH of that memory");
 		return;
 	}
 	if (!(type & RO_PLT_PERSISTENT))
@@ -188,7 +188,7 @@ static void take_flush(struct ro_qp *qp, const struct ro_packet *p)
 	else if (rd.to_flush && rd.to_flush <= FLUSH_PIECE)
 		(void)flush_piece(qp, &rd);
 	if (iw_mr_failed(rd.rkey)) {
-		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory that the peer's FLUSH is of has failed");
+		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory in the range of the peer's FLUSH has failed");
 		return;
 	}
 	r->flushing = rd.to_flush;
@@ -204,24 +204,24 @@ static void take_atomic_write(struct ro_qp *qp, const struct ro_packet *p)
 	if (va % RO_ATOMIC_SIZE || p->len != RO_ATOMIC_SIZE || ro_get32(p->ext + 12) != RO_ATOMIC_SIZE ||
 	    qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
-		       "the peer's ATOMIC WRITE is not of 8 bytes at a multiple of 8, or one more than was agreed on");
+		       "the peer's ATOMIC WRITE is not of 8 aligned bytes, or exceeds the agreed number");
 		return;
 	}
 	if (iw_mr_look(qp->qp.pd, &qp->windows, ro_get32(p->ext + 8), va, RO_ATOMIC_SIZE, IBV_ACCESS_REMOTE_WRITE) !=
 	    IW_OK) {
-		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory that it was not given");
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory without permission");
 		return;
 	}
 	memcpy(&value, p->payload, sizeof(value));
 	__atomic_store_n((uint64_t *)(uintptr_t)va, value, __ATOMIC_SEQ_CST);
 	if (iw_mr_failed(ro_get32(p->ext + 8))) {
-		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory that the peer wrote to has failed");
+		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, 0, "memory written by the peer has failed");
 		return;
 	}
 	respond_empty(qp, p, &rd);
 }
 
-/* Answer an atomic operation again as it was answered; nothing if that was too long ago. */
+/* Repeat the answer to an atomic operation; no answer if that was too long ago. */
 static void again_atomic(struct ro_responder *r, uint32_t psn)
 {
 	const uint32_t n = r->atomics_head < RO_MAX_RD ? r->atomics_head : RO_MAX_RD;
@@ -244,7 +244,7 @@ void ro_respond_again(struct ro_qp *qp, const struct ro_packet *p)
 		r->ack_due = true;
 		return;
 	}
-	/* all that is not sent yet is asked for again, or answered with what comes before it */
+	/* responses that were not sent yet are requested again, or sent after those before them */
 	for (uint32_t i = r->reads_tail; i != r->reads_head; i++)
 		if (r->reads[i % RO_MAX_RD].psn == p->bth.psn)
 			return;

@@ -8,7 +8,7 @@
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
 	ANSWERS = 64,			/* packets of READ responses at once */
-	HOLD_PACKETS = 16,		/* taken since the last acknowledgement, from which on the next is not held */
+	HOLD_PACKETS = 16,		/* taken since the last acknowledgement; from then on the next one is not held */
 };
 
 /* ---- answers ---- */
@@ -41,7 +41,7 @@ static uint32_t taken_psn(const struct ro_qp *qp)
 	return (qp->rsp.epsn - 1) & RO_MASK24;
 }
 
-/* An acknowledgement also says that READs before it were answered. */
+/* An acknowledgement implies that READs before it were answered. */
 static bool may_acknowledge(const struct ro_qp *qp)
 {
 	return qp->rsp.ack_due && !qp->rsp.nak && qp->rsp.reads_tail == qp->rsp.reads_head;
@@ -95,16 +95,16 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold)
 		if (n == ANSWERS)
 			return false;
 		if (!ro_answer_packet(qp, b, rd)) {
-			if (rd->again) {	/* its key may go once the peer has the first answer, and this one came late */
+			if (rd->again) {	/* the peer has the first answer, and may have invalidated the key */
 				r->reads_tail++;
 				continue;
 			}
 			ro_burst_send(b);
-			/* of the response that is missing: what comes before it is acknowledged by that */
+			/* that of the missing response, so that all packets before it are acknowledged */
 			r->epsn = ro_psn_add(rd->psn, rd->sent);
 			ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
-			       rd->to_flush ? "memory went while the peer flushed it" :
-					      "memory went while the peer read it");
+			       rd->to_flush ? "memory was deregistered during a FLUSH of the peer" :
+					      "memory was deregistered during a READ of the peer");
 			return true;
 		}
 		if (rd->sent == ro_response_packets(qp, rd->len)) {
@@ -131,7 +131,7 @@ static struct iw_rwr *receive_of(struct ro_qp *qp, struct ibv_sge **sge)
 	return &qp->rsp.rq[slot];
 }
 
-/* Have a receive at the tail of the queue; false if there is none. */
+/* Make sure that a receive is at the tail of the queue; false if there is none. */
 static bool take_receive(struct ro_qp *qp)
 {
 	struct ro_responder *r = &qp->rsp;
@@ -188,7 +188,7 @@ void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 static void receiver_not_ready(struct ro_qp *qp)
 {
 	qp->rsp.nak = RO_AETH_RNR | RNR_TIMER;
-	qp->rsp.nak_sent = true;	/* what follows it is not another gap */
+	qp->rsp.nak_sent = true;	/* later packets are not a new gap */
 }
 
 static void take_send(struct ro_qp *qp, const struct ro_packet *p)
@@ -208,20 +208,20 @@ static void take_send(struct ro_qp *qp, const struct ro_packet *p)
 	wr = receive_of(qp, &sge);
 	if (p->len > wr->len - r->have) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
-		       "the peer sent more than the receive has room for");
+		       "the peer sent more bytes than the receive has room for");
 		return;
 	}
 	if (p->len && ro_sge_copy(qp->recv_pd, sge, wr->num_sge, r->have, (uint8_t *)(uintptr_t)p->payload, p->len,
 				  true) != IW_OK) {
 		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
-		       "memory to be received into is not registered for it");
+		       "the memory of a receive is not registered for it");
 		return;
 	}
 	r->have += p->len;
 	if ((p->op->flags & RO_F_INV) &&
 	    iw_mr_invalidate(qp->qp.pd, &qp->windows, ro_get32(p->ext), true) != IW_OK) {
 		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
-		       "the peer invalidated a key that is not its own to invalidate");
+		       "the peer invalidated a key that it may not invalidate");
 		return;
 	}
 	if (p->op->flags & RO_F_LAST)
@@ -239,9 +239,9 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 		r->length = r->left = ro_get32(p->ext + 12);
 		r->kind = RO_WRITE;
 	}
-	/* the last packet has all that is left, the others less than that */
+	/* the last packet has all remaining bytes, the others fewer */
 	if (p->op->flags & RO_F_LAST ? p->len != r->left : p->len >= r->left) {
-		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer's write is not as long as it said");
+		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the length of the peer's write is not as announced");
 		return;
 	}
 	if ((p->op->flags & RO_F_IMM) && !take_receive(qp)) {
@@ -252,7 +252,7 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 	}
 	if (p->len && iw_mr_look(qp->qp.pd, &qp->windows, r->rkey, r->va, p->len,
 				 IBV_ACCESS_REMOTE_WRITE) != IW_OK) {
-		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory that it was not given");
+		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, 0, "the peer wrote to memory without permission");
 		return;
 	}
 	if (p->len)
@@ -264,7 +264,7 @@ static void take_write(struct ro_qp *qp, const struct ro_packet *p)
 	ro_taken(qp, p, 1);
 }
 
-/* Whether a packet may come where it does, and is as long as it must be there. */
+/* Whether a packet is allowed at its place in the message, and has the length required there. */
 static bool in_place(const struct ro_qp *qp, const struct ro_packet *p)
 {
 	const uint8_t flags = p->op->flags;
@@ -278,7 +278,7 @@ static bool in_place(const struct ro_qp *qp, const struct ro_packet *p)
 	return p->len <= qp->mtu && (p->len || (flags & RO_F_FIRST));
 }
 
-/* Whether the queue pair lets the peer do this to memory at all. */
+/* Whether the access rights of the queue pair permit this kind of request. */
 static bool permitted(const struct ro_qp *qp, uint8_t kind)
 {
 	static const int rights[] = {
@@ -311,10 +311,10 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 	r->nak_sent = false;
 	if (!in_place(qp, p))
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR,
-		       "the peer sent a packet out of place or of a wrong length");
+		       "the peer sent a packet at a wrong place or of a wrong length");
 	else if (!permitted(qp, p->op->kind))
 		ro_refuse(qp, RO_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
-		       "the queue pair does not permit what the peer asks for");
+		       "the queue pair does not permit the request of the peer");
 	else if (p->op->kind == RO_SEND)
 		take_send(qp, p);
 	else if (p->op->kind == RO_WRITE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Time: queue pairs that wait for an acknowledgement are looked at every few milliseconds.  One that made no progress
- * for its timeout sends again, and waits twice as long the next time.  Owns the list of them; one that is quiet for a
- * while leaves it, so that idle queue pairs cost nothing.  Runs on the helper, under iw_cm_lock.
+ * Time: queue pairs that wait for an acknowledgement are checked every few milliseconds.  A queue pair without progress
+ * within its timeout sends again, and waits twice as long the next time.  Owns the list of them; a queue pair that is
+ * quiet for a while leaves it, so that idle ones cost nothing.  Runs on the helper, under iw_cm_lock.
  */
 #include "qp.h"
 #include "util/clock.h"
@@ -10,7 +10,7 @@
 
 enum { TICK_NS = 4000000, QUIET_NS = 200000000 };
 
-/* 4.096 us * 2^13; with the doubling, and more tries than the verbs can ask for, the end comes after half a minute. */
+/* 4.096 us * 2^13; with doubling, and more tries than the verbs can request, the end is after half a minute. */
 #define TIMEOUT_NS 33554432ull
 enum { MORE_TRIES = 3, DOUBLINGS = 8 };
 
@@ -51,8 +51,8 @@ static void expired(struct ro_qp *qp)
 
 	if (qp->too_large) {
 		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
-				"a part of the way to the peer has a smaller MTU than its ends: the kernel remembers "
-				"it, and a new connection has smaller packets");
+				"a part of the path to the peer has a smaller MTU than its ends: the kernel remembers "
+				"it, and a new connection uses smaller packets");
 		return;
 	}
 	if (r->retries++ >= qp->retry_limit + MORE_TRIES) {

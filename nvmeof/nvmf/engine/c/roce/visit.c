@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that a port received, given to their queue pairs.  The lock of a queue pair is kept while packets for it
- * follow one another, and what became due is sent when it is given back.  Under port->lock, within a section.
+ * Passes the packets that a port has received to their queue pairs.  The lock of a queue pair is kept during
+ * consecutive packets for it, and everything that has become due is sent when the lock is released.  Under port->lock,
+ * within a section.
  */
 #include "qp.h"
 #include "util/clock.h"
 #include "util/fifo.h"
 
-/* Tell the peer, whose packets were marked; not more often than it may matter to it (annex 17.9: a CNP each 50 us). */
+/* Send a CNP to the peer, whose packets were marked, at most as often as annex 17.9 permits (every 50 us). */
 static void notify(struct ro_qp *qp)
 {
 	enum { EVERY_NS = 50000 };
@@ -28,9 +29,9 @@ static void notify(struct ro_qp *qp)
 }
 
 /*
- * Whether an acknowledgement waits for the next visit.  What the application sends until then takes it along, if it
- * can, and the answer to a request leaves before it: at small depths that saves each end a system call for a command,
- * before the command goes on.
+ * Whether an acknowledgement waits for the next visit.  Packets that the application sends until then carry it along,
+ * if possible, and the answer to a request is sent before it: at small depths that saves each end a system call per
+ * command.
  */
 static bool may_hold(const struct ro_port *port, const struct ro_qp *qp)
 {
@@ -45,7 +46,7 @@ static void hold(struct ro_port *port, struct ro_qp *qp)
 	qp->held_in = port->visit;
 	if (!list_has(&qp->held))
 		list_push(&port->held, &qp->held);
-	ro_tick_want(qp);	/* if there is no next visit */
+	ro_tick_want(qp);	/* in case there is no next visit */
 }
 
 static void leave(struct ro_port *port)
@@ -135,7 +136,7 @@ void ro_qp_port_flush(struct ro_port *port)
 		list_remove(&qp->held);
 	}
 	more = port->more;
-	/* the queue pairs that are due now: those that are added meanwhile have sent their share */
+	/* the queue pairs that are due now; those added meanwhile have sent their share */
 	for (struct list_link *link = more.head, *next; link; link = next) {
 		next = link->next;
 		list_remove(link);
