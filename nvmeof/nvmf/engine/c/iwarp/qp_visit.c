@@ -53,7 +53,7 @@ static void qp_blocked(struct iw_qp *qp)
 		qp->stream.tx.watched = true;
 		iw_qp_stir(qp);
 	}
-	/* possibly no thread returns to this queue pair: call the helper, unless it is watching anyway */
+	/* possibly no thread returns to this queue pair: call the helper, unless it is watching already */
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) == IW_WATCH_ASLEEP)
 		iw_helper_call(&qp->caller);
 }

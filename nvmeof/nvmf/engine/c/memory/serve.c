@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The thread of a memory server.  It polls connections that were busy within the last spin_ns, and sleeps in epoll for
- * the others.  On an embedded device polling is also what places the peer's WRITEs and serves its READs.
+ * the others.  On an embedded device, polling also places the peer's WRITEs and serves its READs.
  *
  * A PERSIST may be of a whole namespace: it is done in pieces, between which other connections are served, as are
  * requests of the control thread, such as a fence.

@@ -61,7 +61,7 @@ void ro_goodbye_answered(const struct ro_port *port, const struct ro_cm_fields *
 	for (struct list_link *link = goodbyes.head; link; link = link->next) {
 		struct goodbye *g = container_of(link, struct goodbye, link);
 
-		/* only of this port: the helper may be about to use another one, which must not be freed */
+		/* only of this port: the helper may be about to use a different one, which must stay */
 		if (g->port == port && g->local_comm == f->remote_comm && g->remote_comm == f->local_comm &&
 		    ro_addr_same(&g->peer, from)) {
 			forget(g);

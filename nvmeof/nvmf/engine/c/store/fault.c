@@ -13,7 +13,7 @@
 
 struct fault {
 	struct store *inner;
-	pthread_mutex_t lock;	/* of what follows */
+	pthread_mutex_t lock;	/* protects the fields below */
 	struct store_fault_options options;
 	bool armed;
 	uint64_t matched;

@@ -36,7 +36,7 @@ struct worker {
 	struct store_engine engine;
 	int wake_fd;
 	unsigned unread;	/* finished; also read without the lock, as a hint */
-	pthread_mutex_t lock;	/* of what follows */
+	pthread_mutex_t lock;	/* protects the fields below */
 	pthread_cond_t more;
 	pthread_cond_t watch;	/* for the spare thread, which sleeps until no thread is idle */
 	bool asleep;

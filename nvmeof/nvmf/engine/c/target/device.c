@@ -74,7 +74,7 @@ static int device_register(struct target_device *device)
 	return 0;
 }
 
-/* Open a device, or record in why for what reason it could not be opened. */
+/* Open a device, or record in why the reason for which it could not be opened. */
 static void device_open_job(struct job *job)
 {
 	struct target_device *device = container_of(job, struct target_device, job);

@@ -166,7 +166,7 @@ struct target_upcall {
 	struct target_abort *abort;
 	bool aborted;
 	const char *device;		/* its name */
-	const char *reason;		/* a sentence; "": CLOSED: the device was not told why it ended,
+	const char *reason;		/* a sentence; "": CLOSED: the device knows no reason,
 					   DEVICE: nothing is wrong.  Valid until the next
 					   target_upcalls() or, of a qpair, until it is destroyed */
 };
