@@ -5,7 +5,7 @@ The engine implements mechanism, not policy.  A call returns at once unless its 
 it blocks; blocking calls release the GIL.
 """
 
-from typing import Any, Literal
+from typing import Literal, TypedDict, type_check_only
 
 from typing_extensions import Buffer as SupportsBuffer
 
@@ -23,6 +23,12 @@ from nvmf.engine._cm import (
 )
 from nvmf.engine._cm import (
     QpairEvent as QpairEvent,
+)
+from nvmf.engine._host import (
+    BenchFigures as BenchFigures,
+)
+from nvmf.engine._host import (
+    BenchPart as BenchPart,
 )
 from nvmf.engine._host import (
     HostBatch as HostBatch,
@@ -163,11 +169,39 @@ def start_capture(name: str) -> None:
 def verbs_available(kind: Literal["iwarp", "roce", "system"]) -> str | None:
     """Return None if the verbs library loads, otherwise why not."""
 
-def list_devices(kind: Literal["iwarp", "roce", "system"]) -> list[dict[str, Any]]:
-    """Return the devices, with the keys
-    name, transport, fw_ver, vendor_id, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_sge,
-    max_qp_rd_atom, max_qp_init_rd_atom, and ports: a list of {port, state, max_mtu, active_mtu
-    (bytes), link_layer, gids: list[str]}.
+@type_check_only
+class ListedPort(TypedDict):
+    """A port of a device."""
+
+    port: int
+    state: str
+    max_mtu: int
+    """Bytes; 0 if unknown."""
+    active_mtu: int
+    """Bytes; 0 if unknown."""
+    link_layer: str
+    gids: list[str]
+
+@type_check_only
+class ListedDevice(TypedDict):
+    """A device, its limits with the names of struct ibv_device_attr."""
+
+    name: str
+    transport: str
+    fw_ver: str
+    vendor_id: int
+    max_qp: int
+    max_qp_wr: int
+    max_cq: int
+    max_cqe: int
+    max_mr: int
+    max_sge: int
+    max_qp_rd_atom: int
+    max_qp_init_rd_atom: int
+    ports: list[ListedPort]
+
+def list_devices(kind: Literal["iwarp", "roce", "system"]) -> list[ListedDevice]:
+    """Return the devices of a kind.
 
     Empty if the library loads but there is no device.  Raises EngineError if it does not load.
     """

@@ -2,7 +2,7 @@
 """The host side of the engine: the types of nvmf.engine."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, final
+from typing import Literal, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as SupportsBuffer
 
@@ -270,6 +270,43 @@ def bench_threads(queues: int) -> int:
     One per queue, but at most the number of processors minus one.
     """
 
+@type_check_only
+class BenchPart(TypedDict):
+    """Commands of one direction; the latencies are 0 if there were none."""
+
+    ios: int
+    bytes: int
+    iops: float
+    bytes_per_second: float
+    min_us: float
+    max_us: float
+    mean_us: float
+    stddev_us: float
+    percentiles_us: dict[str, float]
+    """Latencies by percentile ("99.9")."""
+
+@type_check_only
+class BenchFigures(TypedDict):
+    """The result of bench()."""
+
+    ios: int
+    bytes: int
+    seconds: float
+    iops: float
+    bytes_per_second: float
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    mean_us: float
+    cpu_seconds: float
+    """Time of the polling threads."""
+    queue_min_iops: float
+    """IOPS of the slowest queue."""
+    queue_max_iops: float
+    """IOPS of the fastest queue."""
+    read: BenchPart
+    write: BenchPart
+
 def bench(
     *,
     traddr: str,
@@ -295,7 +332,7 @@ def bench(
     commands: int = 0,
     remote_keys: Literal["command", "buffer"] = "command",
     percentiles: Sequence[float] = ...,
-) -> dict[str, Any]:
+) -> BenchFigures:
     """Run a load with the native host path.  Blocks for the duration.
 
     rw: read, write, randread or randwrite; or a mix, rw (also readwrite) or randrw, of which
@@ -307,12 +344,6 @@ def bench(
 
     The polling threads (0: bench_threads()) share the queues, which use as many controllers as
     needed; cpu is the CPU of the first thread, the other threads use the following CPUs.
-
-    Returns ios, bytes, seconds, iops, bytes_per_second, p50_us, p99_us, p999_us, mean_us,
-    cpu_seconds (of the polling threads), queue_min_iops and queue_max_iops (of the slowest and the
-    fastest queue); and for each of read and write an object with ios, bytes, iops,
-    bytes_per_second, min_us, max_us, mean_us, stddev_us and percentiles_us, the latencies by
-    percentile ("99.9"), which are 0 if there were no commands.
 
     Raises ConnectError, or EngineError if a command failed.
     """

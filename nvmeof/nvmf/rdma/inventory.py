@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from nvmf.engine import EngineError, list_devices, verbs_available
+
+if TYPE_CHECKING:
+    from nvmf.engine._engine import ListedDevice
 
 log = logging.getLogger("nvmf.rdma")
 
@@ -19,7 +22,7 @@ Kind = Literal["iwarp", "roce", "system"]
 EMBEDDED: tuple[Kind, ...] = ("iwarp", "roce")
 """The devices that are always there."""
 
-LIMITS = (
+Limit: TypeAlias = Literal[
     "max_qp",
     "max_qp_wr",
     "max_cq",
@@ -28,8 +31,9 @@ LIMITS = (
     "max_sge",
     "max_qp_rd_atom",
     "max_qp_init_rd_atom",
-)
-"""Capabilities relevant to NVMe-oF, with the names of struct ibv_device_attr."""
+]
+"""A capability relevant to NVMe-oF, with its name in struct ibv_device_attr."""
+LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ def import_pyverbs() -> ModuleType | str:
     return module
 
 
-def _of_engine(raw: dict[str, Any], kind: Kind) -> Device:
+def _of_engine(raw: ListedDevice, kind: Kind) -> Device:
     ports = [
         Port(
             port["port"],
@@ -165,7 +169,7 @@ def _of_engine(raw: dict[str, Any], kind: Kind) -> Device:
         )
         for port in raw["ports"]
     ]
-    limits = {name: raw[name] for name in LIMITS}
+    limits: dict[str, int] = {name: raw[name] for name in LIMITS}
     return Device(
         raw["name"], kind, raw["transport"], raw["fw_ver"], raw["vendor_id"], limits, ports
     )

@@ -70,7 +70,7 @@ def _time(seconds: float) -> str:
 
 
 def _record(load: Load, run: Run) -> dict[str, object]:
-    found = {"time": _time(run.began), **run.figures}
+    found: dict[str, object] = {"time": _time(run.began), **run.figures}
     return found | {"series": run.series} if load.interval is not None else found
 
 
@@ -107,7 +107,7 @@ def show(load: Load, runs: list[Run]) -> None:
 
 def _show_run(load: Load, run: Run) -> None:
     figures = run.figures
-    ios = int(figures["ios"])
+    ios = figures["ios"]
     for row in run.series:
         print(f"{row['seconds']:8.1f} s  read {rates(row, 'read')}  write {rates(row, 'write')}")
     print_fields(
@@ -121,8 +121,7 @@ def _show_run(load: Load, run: Run) -> None:
             "CPU": f"{1e6 * figures['cpu_seconds'] / max(ios, 1):.2f} µs per command",
         }
     )
-    for name in ("read", "write"):
-        part = figures[name]
+    for name, part in (("read", figures["read"]), ("write", figures["write"])):
         if not part["ios"]:
             continue
         print(

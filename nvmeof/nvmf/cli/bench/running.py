@@ -8,12 +8,15 @@ import contextlib
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nvmf.cli.common import in_thread
 from nvmf.cli.output import rate_text
 from nvmf.engine import bench, bench_cancel, bench_live
 from nvmf.initiator import TransportId
+
+if TYPE_CHECKING:
+    from nvmf.engine._engine import BenchFigures
 
 _PROGRESS_SECONDS = 0.5
 _FOREVER = 1e9
@@ -61,7 +64,7 @@ class Run:
 
     began: float
     """Seconds since the epoch."""
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: BenchFigures
     """The result of the engine's bench()."""
     series: list[dict[str, float]] = field(default_factory=list)
     """Rates of each interval: seconds since the start, read_iops, write_iops, and bytes."""
@@ -78,27 +81,28 @@ async def measure(load: Load, runs: list[Run], *, live: bool) -> None:
         EngineError: The load cannot connect, or one of its commands failed.
     """
     for number in range(load.loops):
-        run = Run(time.time())
+        began, series = time.time(), list[dict[str, float]]()
+        figures: BenchFigures | None = None
         working = asyncio.ensure_future(in_thread(_engine, load))
-        watching = asyncio.create_task(_watch(load, run, number, live=live))
+        watching = asyncio.create_task(_watch(load, series, number, live=live))
         try:
-            run.figures = await asyncio.shield(working)
+            figures = await asyncio.shield(working)
         except asyncio.CancelledError:
             bench_cancel()
             running = bench_live()[0] > 0
             await asyncio.wait({working}, timeout=_END_SECONDS if running else 1)
             if working.done() and working.exception() is None:
-                run.figures = working.result()
+                figures = working.result()
             raise
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
-            if run.figures:
-                runs.append(run)
+            if figures is not None:
+                runs.append(Run(began, figures, series))
 
 
-def _engine(load: Load) -> dict[str, Any]:
+def _engine(load: Load) -> BenchFigures:
     return bench(
         traddr=load.place.traddr,
         trsvcid=load.place.trsvcid,
@@ -124,8 +128,8 @@ def _engine(load: Load) -> dict[str, Any]:
     )
 
 
-async def _watch(load: Load, run: Run, number: int, *, live: bool) -> None:
-    """Add to the run's series, and show the progress, until cancelled."""
+async def _watch(load: Load, series: list[dict[str, float]], number: int, *, live: bool) -> None:
+    """Add rows to a series, and show the progress, until cancelled."""
     shown = live and sys.stderr.isatty()
     pause = load.interval or _PROGRESS_SECONDS
     limit = "" if load.runtime is None else f" of {load.runtime:g}"
@@ -148,7 +152,7 @@ async def _watch(load: Load, run: Run, number: int, *, live: bool) -> None:
                 "write_bytes_per_second": writes * load.bs / seconds,
             }
             if load.interval is not None:
-                run.series.append(row)
+                series.append(row)
             if shown:
                 which = f"run {number + 1} of {load.loops}, " if load.loops > 1 else ""
                 sys.stderr.write(
