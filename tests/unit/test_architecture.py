@@ -29,6 +29,13 @@ def test_it_is_there(path: str, name: str) -> None:
     assert name in defined
 
 
+def test_it_names_every_package() -> None:
+    packages = {path.parent.name for path in (ROOT / "nvmeof" / "nvmf").glob("*/__init__.py")}
+    table = DOCUMENT.read_text().partition("## Folders")[2].partition("\n## ")[0]
+    missing = {name for name in packages if f"`nvmeof/nvmf/{name}`" not in table}
+    assert not missing
+
+
 @pytest.mark.parametrize("package", ["target", "initiator"])
 def test_it_names_every_room(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package / "nvmf" / package).glob("*/*.py")}
