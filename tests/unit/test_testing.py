@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import nvmf.target
 from nvmf.config import ConfigError
 from nvmf.initiator.sync import connect
 from nvmf.target import ServerError
-from nvmf.target.sync import serve
+from nvmf.target.sync import Target, serve
 from support import documents
 
 TESTS = """
@@ -101,6 +105,37 @@ def test_target_without_asyncio() -> None:
     with pytest.raises(ServerError, match="the target was stopped"):
         target.apply("")
     assert threading.active_count() == threads
+
+
+def test_stopped_by_many_threads() -> None:
+    """Every call returns, and only when the port is closed."""
+    threads = threading.active_count()
+    target = serve(ram="1MiB")
+    (address,) = target.ports
+    together = threading.Barrier(4, timeout=60)
+
+    def stop() -> None:
+        together.wait()
+        target.stop()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=60).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for work in [pool.submit(stop) for _ in range(4)]:
+            work.result(60)
+    assert threading.active_count() == threads
+
+
+def test_both_interfaces_are_the_same() -> None:
+    """Names, parameters and defaults of the asynchronous and of the synchronous target."""
+    assert inspect.signature(serve).parameters == inspect.signature(nvmf.target.serve).parameters
+    for name in {name for name in dir(nvmf.target.Target) if not name.startswith("_")}:
+        one = inspect.getattr_static(nvmf.target.Target, name)
+        other = inspect.getattr_static(Target, name)
+        assert inspect.getdoc(other), name
+        assert type(one) is type(other), name
+        if inspect.isfunction(one):
+            assert inspect.signature(one).parameters == inspect.signature(other).parameters, name
 
 
 def test_start_that_fails() -> None:

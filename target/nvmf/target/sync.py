@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
@@ -24,7 +25,10 @@ class Target:
     def __init__(self, loop: ThreadLoop, target: embedded.Target) -> None:
         self._loop = loop
         self._target = target
-        self._stopped = False
+        self._lock = threading.Lock()
+        """Protects _stopping."""
+        self._stopping = False
+        self._stopped = threading.Event()
 
     def __repr__(self) -> str:
         return self._loop.get(lambda: repr(self._target))
@@ -54,14 +58,22 @@ class Target:
         self._loop.call(self._target.apply(source))
 
     def stop(self) -> None:
-        """Disconnect every host, close everything; a second call does nothing."""
-        if self._stopped:
+        """Disconnect every host and close everything.
+
+        Any thread may call it, any number of times; each call returns when the target has stopped.
+        """
+        with self._lock:
+            first, self._stopping = not self._stopping, True
+        if not first:
+            self._stopped.wait()
             return
-        self._stopped = True
         try:
             self._loop.call(self._target.stop())
         finally:
-            self._loop.close()
+            try:
+                self._loop.close()
+            finally:
+                self._stopped.set()
 
     def __enter__(self) -> Self:
         return self
