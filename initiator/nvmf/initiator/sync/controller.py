@@ -152,8 +152,8 @@ class Controller:
         """
         if self._controller.device == "kernel":
             raise ValueError(
-                "the kernel authenticates again when a key is written to dhchap_secret of the "
-                f"controller, in {self._controller.device}'s folder of /sys/class/nvme"
+                "the kernel authenticates again when a key is written to dhchap_secret in the "
+                "controller's folder of /sys/class/nvme"
             )
         self._loop.call(self._client("reauthenticate()").reauthenticate())
 
