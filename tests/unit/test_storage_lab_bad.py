@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storagelab import NULL, READS, SHORT, lab, rounds
+from support.storagelab import NULL, READS, SHORT, lab, rounds
 
 
 def write(folder: Path, *parts: str) -> Path:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from storagelab import lab
+from support.storagelab import lab
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("NVMF_LAB_CLAIMS"), reason="takes minutes: set NVMF_LAB_CLAIMS=1"

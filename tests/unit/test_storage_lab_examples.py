@@ -17,7 +17,7 @@ from nvmf.lab.profiles import PROFILES
 from nvmf.lab.serving import NQN, Target, configuration
 from nvmf.lab.short import shortened
 from nvmf.lab.store import Results
-from storagelab import lab, rounds
+from support.storagelab import lab, rounds
 
 pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
 

@@ -18,7 +18,7 @@ from nvmf.lab.errors import LabError
 from nvmf.lab.machine import facts
 from nvmf.lab.report import Report
 from nvmf.lab.store import Results
-from storagelab import NULL, RAM, READS, SHORT, lab, rounds, started, wait_for_rounds
+from support.storagelab import NULL, RAM, READS, SHORT, lab, rounds, started, wait_for_rounds
 
 FAULTS = """
 [[system.fault]]

@@ -19,7 +19,7 @@ from nvmf.lab.model import Lab
 from nvmf.lab.plan import loads
 from nvmf.lab.profiles import PROFILES
 from nvmf.lab.steady import judge
-from storagelab import NULL, RAM, READS, SHORT
+from support.storagelab import NULL, RAM, READS, SHORT
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("scipy")

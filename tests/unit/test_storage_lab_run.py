@@ -21,7 +21,17 @@ import pytest
 
 from nvmf.lab.errors import LabError
 from nvmf.lab.store import Results
-from storagelab import NULL, RAM, READS, SHORT, WRITES, lab, rounds, started, wait_for_rounds
+from support.storagelab import (
+    NULL,
+    RAM,
+    READS,
+    SHORT,
+    WRITES,
+    lab,
+    rounds,
+    started,
+    wait_for_rounds,
+)
 
 pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
 

@@ -26,7 +26,7 @@ from nvmf.relay.fault import ActiveFault, Fate, fate_of
 from nvmf.relay.frames import FpduStream
 from nvmf.relay.relays import Relays
 from nvmf.relay.udp import free_address
-from storagelab import READS, lab
+from support.storagelab import READS, lab
 
 SIZE = 64 << 10
 SINGLE = ("drop", "duplicate", "reorder", "corrupt")
