@@ -179,7 +179,7 @@ static void case_background(void)
 	ns = lab_namespace(1, &ram, &stores[0]);
 	q = queue_new(1, 32, 4096);
 	queue_dial(q);
-	CHECK(!q->established && strstr(q->reason, "made ready"),
+	CHECK(!q->established && strstr(q->reason, "being prepared"),
 	      "a connection that comes too early is put off: %s", q->reason);
 	queue_close(q);
 	CHECK(LAB_UNTIL(!device_open(lab.v, embedded_context())) && lab.devices == 1,
