@@ -140,7 +140,7 @@ def test_source_address(capfd: pytest.CaptureFixture[str], where: str) -> None:
 def test_no_system_device(capfd: pytest.CaptureFixture[str], where: str) -> None:
     status, _, err = call(capfd, "list-ns", where, "--device", "system")
     assert status == 1
-    assert "the embedded one, iwarp" in err
+    assert "the embedded device, iwarp" in err
 
 
 def test_link_local_without_its_link(capfd: pytest.CaptureFixture[str]) -> None:
