@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.harness import machine
 from bench.scale_ask import PATIENCE, ask, command, scrape
-from wire.served import Served
+from support.served import Served
 
 NQN = "nqn.2026-11.io.example:scale"
 PROCESSES = 4

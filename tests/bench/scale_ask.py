@@ -11,7 +11,7 @@ import sys
 import time
 from http.client import HTTPConnection
 
-from wire.served import Served
+from support.served import Served
 
 PATIENCE = 600.0
 """Maximum seconds of a wait, also on a slow machine."""

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from wire import host, served, witness
+from support import served, witness
+from wire import host
 
 Serve = Callable[..., served.Served]
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.served import SUBNQN, Served
 from wire import nvme, rdmap
 from wire.host import NvmeHost, Queue, lba_words
 from wire.memory import Region
 from wire.nvme import Io
 from wire.peer import ReadAsked
 from wire.rdmap import Op, ReadRequest
-from wire.served import SUBNQN, Served
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.responder import Connection, NvmeResponder, identify
+from support.served import SUBNQN
 from support.spoiling import CAP, connected, good
 from wire import nvme
 from wire.nvme import Io, Reject
-from wire.responder import Connection, NvmeResponder, identify
-from wire.served import SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

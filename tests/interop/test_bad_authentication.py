@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from wire import dhchap, nvme
-from wire.errors import ConnectionEnded
-from wire.host import NvmeHost, Queue, Terminated, expect
-from wire.keyed import (
+from support.keyed import (
     CTRL_KEY,
     KEY,
     OTHER,
@@ -28,8 +25,11 @@ from wire.keyed import (
     reply,
     send,
 )
+from support.served import SUBNQN, Served
+from wire import dhchap, nvme
+from wire.errors import ConnectionEnded
+from wire.host import NvmeHost, Queue, Terminated, expect
 from wire.nvme import Fctype, Io
-from wire.served import SUBNQN, Served
 
 FAILED, CONCAT, HASH, GROUP, PAYLOAD, MESSAGE = 1, 3, 4, 5, 6, 7
 

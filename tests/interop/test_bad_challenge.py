@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.responder import Connection, NvmeResponder, identify
+from support.served import FRIEND_NQN, SUBNQN
 from wire import dhchap
 from wire.nvme import FABRICS, Fctype
-from wire.responder import Connection, NvmeResponder, identify
-from wire.served import FRIEND_NQN, SUBNQN
 
 pytestmark = pytest.mark.usefixtures("need_client")
 KEY = dhchap.key_text(bytes(range(32)))

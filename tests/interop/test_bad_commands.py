@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.served import SUBNQN, Served
 from wire import nvme
 from wire.errors import ConnectionEnded
 from wire.host import CAP, CC, CSTS, NvmeHost, Queue, expect, lba_words
@@ -17,7 +18,6 @@ from wire.memory import Region
 from wire.nvme import Admin, Fctype, Io, Status
 from wire.peer import ReadAsked
 from wire.rdmap import Terminate
-from wire.served import SUBNQN, Served
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

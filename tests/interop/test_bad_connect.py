@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.served import FRIEND_NQN, PRIVATE_NQN, SUBNQN, Served
 from wire import nvme
 from wire.errors import ConnectionEnded
 from wire.host import CC, CC_ENABLE_CSI, CSTS, NvmeHost, Queue, Terminated, expect
 from wire.nvme import Admin, Cqe, Fctype, Io, Status
 from wire.rdmap import Op
-from wire.served import FRIEND_NQN, PRIVATE_NQN, SUBNQN, Served
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.served import SUBNQN, Served
 from wire import mpa, nvme, rdmap
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost, Queue, Terminated
 from wire.nvme import Io
 from wire.rdmap import LAST, TAGGED, Op, ReadRequest
-from wire.served import SUBNQN, Served
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

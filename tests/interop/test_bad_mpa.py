@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.served import HANDSHAKE_MS, SUBNQN, Served, config
+from support.witness import Witness
 from wire import mpa, nvme
 from wire.errors import ConnectionEnded, Rejected
 from wire.host import NvmeHost, Queue
 from wire.nvme import Reject
 from wire.peer import TIMEOUT, IwarpPeer
-from wire.served import HANDSHAKE_MS, SUBNQN, Served, config
-from wire.witness import Witness
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

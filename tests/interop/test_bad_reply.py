@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.served import SUBNQN
 from wire import mpa, nvme
-from wire.served import SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

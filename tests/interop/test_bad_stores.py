@@ -15,11 +15,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from wire import faulty, nvme
+from support import faulty
+from support.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
+from wire import nvme
 from wire.errors import Rejected
 from wire.host import NvmeHost, lba_words
 from wire.nvme import Io, Status
-from wire.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
 
 Serve = Callable[..., Served]
 SIZE = 8 * MEBIBYTE

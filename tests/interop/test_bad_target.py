@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.responder import Connection, NvmeResponder, identify
+from support.served import SUBNQN
 from support.spoiling import CAP, connected, ended, good
 from wire import nvme, rdmap
 from wire.nvme import Fctype, Io
 from wire.peer import Placed
 from wire.rdmap import Op, ReadRequest
-from wire.responder import Connection, NvmeResponder, identify
-from wire.served import SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
+from support.responder import Connection, NvmeResponder, identify
+from support.served import FRIEND_NQN, SUBNQN
 from wire.nvme import Admin, Io
-from wire.responder import Connection, NvmeResponder, identify
-from wire.served import FRIEND_NQN, SUBNQN
 
 pytestmark = pytest.mark.usefixtures("need_product", "need_client")
 Run = Callable[..., tuple[int, str, str]]

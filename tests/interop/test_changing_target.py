@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.responder import Connection, NvmeResponder, identify
+from support.served import FRIEND_NQN, SUBNQN
 from wire.nvme import Admin, Io
 from wire.rdmap import Op
-from wire.responder import Connection, NvmeResponder, identify
-from wire.served import FRIEND_NQN, SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

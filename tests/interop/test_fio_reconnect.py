@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nvmf.initiator.base.identity import host_identity
-from wire.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
+from support.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
 
 HANG = 300
 """Seconds after which a command counts as hanging."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wire.served import SUBNQN, Served, config
+from support.served import SUBNQN, Served, config
 
 HANG = 300
 """Seconds after which a command counts as hanging."""

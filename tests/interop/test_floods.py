@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.keyed import Host, config, send
+from support.keyed import command as authentication
+from support.served import SUBNQN, Served
+from support.witness import Witness
 from wire import dhchap, nvme
 from wire.host import NvmeHost, Queue, expect
-from wire.keyed import Host, config, send
-from wire.keyed import command as authentication
 from wire.nvme import Admin, Fctype, Io
 from wire.peer import Received
 from wire.rdmap import Terminate
-from wire.served import SUBNQN, Served
-from wire.witness import Witness
 
 FFDHE8192 = 5
 REPLACE, IGNORE_KEY = 2, 1 << 3

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.served import SUBNQN, Served, config
 from wire import nvme
 from wire.host import NvmeHost, Queue, expect, lba_words
 from wire.memory import Region
 from wire.nvme import Admin, Io, Status
-from wire.served import SUBNQN, Served, config
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 
@@ -252,7 +252,7 @@ def test_discovery_has_no_io(target: Served) -> None:
 @pytest.mark.feature("allow-list", "discovery-log")
 def test_hidden_from_strangers(target: Served) -> None:
     """The log has no subsystem to which the host may not connect."""
-    from wire.served import FRIEND_NQN, PRIVATE_NQN
+    from support.served import FRIEND_NQN, PRIVATE_NQN
 
     for hostnqn, seen in ((FRIEND_NQN, True), (None, False)):
         with NvmeHost(target.address, DISCOVERY, hostnqn=hostnqn).connect(io_queues=0) as host:

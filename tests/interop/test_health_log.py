@@ -14,9 +14,9 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.spec.logs import ErrorEntry, SmartLog
+from support.served import SUBNQN, TIMEOUT, Served, config
 from wire.host import NvmeHost, expect, lba_words
 from wire.nvme import Admin, Cqe, Io, Status
-from wire.served import SUBNQN, TIMEOUT, Served, config
 
 Serve = Callable[..., Served]
 ERRORS, SMART, ALL = 1, 2, 0xFFFFFFFF

@@ -20,7 +20,7 @@ from nvmf.initiator import ConnectionLost, Controller, NvmeError, connect
 from nvmf.initiator.base.errors import ConnectError
 from support.clientlab import OPTIONS, url
 from support.livelab import H1, H2, HANG, A, B, busy, command, config, run
-from wire.served import Served
+from support.served import Served
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from nvmf.rpc.errors import RpcError
 from nvmf.rpc.sync import connect as administer
 from support.clientlab import OPTIONS, url
 from support.livelab import H1, H2, HANG, B, command, config, run
-from wire.served import Served
+from support.served import Served
 
 KEYED = "nqn.2026-11.io.example:keyed"
 

@@ -18,10 +18,10 @@ from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import connect
 from nvmf.spec import commands
 from nvmf.spec.cm import CmRequest
+from support.served import PRIVATE_NQN, SUBNQN, TIMEOUT, Served, config
 from wire import dhchap
 from wire.errors import Rejected
 from wire.peer import IwarpPeer
-from wire.served import PRIVATE_NQN, SUBNQN, TIMEOUT, Served, config
 
 KEY, OTHER = dhchap.key_text(b"k" * 32), dhchap.key_text(b"x" * 32)
 KEYED_NQN, HOST = "nqn.2026-11.io.example:keyed", "nqn.2026-11.io.example:host"

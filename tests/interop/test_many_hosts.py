@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.clientlab import free_port
+from support.served import FRIEND_NQN, MEBIBYTE, SANITIZED, SUBNQN, TIMEOUT, Served, config
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost
-from wire.served import FRIEND_NQN, MEBIBYTE, SANITIZED, SUBNQN, TIMEOUT, Served, config
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.livelab import A, B, config
+from support.served import Served
 from wire import nvme
 from wire.host import CAP, CSTS, NvmeHost, Queue, Refused, expect
 from wire.nvme import Admin, Status
-from wire.served import Served
 
 
 @pytest.fixture

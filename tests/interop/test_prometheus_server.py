@@ -23,8 +23,8 @@ import pytest
 
 from nvmf.initiator.sync import connect
 from support.clientlab import free_port, url
+from support.served import SUBNQN, Served, config
 from wire.host import Queue
-from wire.served import SUBNQN, Served, config
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 DASHBOARD = SYSTEMD / "grafana" / "nvmeof-target.json"

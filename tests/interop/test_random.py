@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import pytest
 
+from support.served import PRIVATE_NQN, SUBNQN, Served
 from wire import mpa, nvme, rdmap
 from wire.errors import ConnectionEnded, Rejected, WireViolation
 from wire.host import NvmeHost, Queue, Terminated
 from wire.memory import Region
 from wire.peer import IwarpPeer
 from wire.rdmap import ReadRequest
-from wire.served import PRIVATE_NQN, SUBNQN, Served
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pytest
 
-from wire.served import SUBNQN, TIMEOUT, Served, config
+from support.served import SUBNQN, TIMEOUT, Served, config
 
 T = TypeVar("T", str, bytes)
 RAM = 'store="null"\nsize="1TiB"'

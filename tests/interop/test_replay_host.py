@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.responder import Connection, NvmeResponder
+from support.served import FRIEND_NQN
 from wire import capture, nvme
 from wire.exchange import Dialogue, Exchange, dialogues
 from wire.nvme import Admin, Fctype, Io, Status
-from wire.responder import Connection, NvmeResponder
-from wire.served import FRIEND_NQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

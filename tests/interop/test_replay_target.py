@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from support.served import Served, config
 from wire import capture, mpa, nvme
 from wire.exchange import Dialogue, Exchange, dialogues
 from wire.host import Queue
 from wire.memory import Region
 from wire.nvme import Admin, Cqe, Fctype, Io, Status
 from wire.peer import IwarpPeer
-from wire.served import Served, config
 
 RECORDING = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
 SUBNQN = "nqn.2026-11.lab:t"

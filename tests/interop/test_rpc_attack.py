@@ -21,7 +21,7 @@ import pytest
 from nvmf.initiator import connect
 from support.clientlab import OPTIONS, url
 from support.livelab import HANG, busy
-from wire.served import Served
+from support.served import Served
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 SPACE = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'

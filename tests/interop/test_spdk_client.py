@@ -21,7 +21,7 @@ from nvmf.auth import Key
 from nvmf.initiator import connect
 from support.clientlab import OPTIONS, url
 from support.livelab import H1, HANG, A, B, config
-from wire.served import Served
+from support.served import Served
 
 CLIENT = Path(sys.executable).parent / "spdk-rpc"
 MADE, NONE = "nqn.2026-11.io.example:made", "nqn.2026-11.io.example:none"

@@ -8,12 +8,12 @@ import socket
 
 import pytest
 
+from support.served import SANITIZED, SUBNQN, Served
+from support.witness import Witness
 from wire import mpa, nvme, rdmap
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost, Queue, lba_words
 from wire.nvme import Admin, Io
-from wire.served import SANITIZED, SUBNQN, Served
-from wire.witness import Witness
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

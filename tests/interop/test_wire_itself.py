@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.responder import NvmeResponder
 from wire import capture, mpa, nvme, rdmap
 from wire.crc32c import crc32c
 from wire.errors import Rejected, WireViolation
@@ -12,7 +13,6 @@ from wire.exchange import dialogues
 from wire.host import NvmeHost, Queue
 from wire.nvme import Status
 from wire.peer import IwarpPeer
-from wire.responder import NvmeResponder
 
 SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000aa"
 RECORDING = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from lab.waiting import PATIENCE
-from wire.served import Served
+from support.served import Served
 
 
 def administer(served: Served, *words: object) -> None:

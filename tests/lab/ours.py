@@ -14,7 +14,7 @@ from lab.guest import Guest
 from lab.network import Network
 from lab.prepare import ROOT
 from lab.running import GuestError
-from wire.served import Served
+from support.served import Served
 
 SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000003c"
 PRIVATE_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000003d"

@@ -15,7 +15,7 @@ from lab import network
 from lab.network import Network
 from lab.ours import FRIEND_NQN, PRIVATE_NQN, SERVICE, SUBNQN
 from lab.waiting import until
-from wire.served import Served
+from support.served import Served
 
 PROGRAM = Path(__file__).with_name("steered_target.py")
 NSID = 1

@@ -34,7 +34,7 @@ from lab.nvmet import KernelTarget
 from lab.our_host import OurHost, Outside
 from lab.prepare import SERIES
 from lab.running import Result
-from wire.served import Served
+from support.served import Served
 
 pytestmark = pytest.mark.timeout(2 * SLOW + 600)
 NEWEST_KERNEL = True

@@ -27,7 +27,7 @@ from lab.nvmet import CONFIGFS, KernelTarget
 from lab.ours import FRIEND_NQN
 from lab.running import Running
 from lab.waiting import PATIENCE
-from wire.served import Served
+from support.served import Served
 
 pytestmark = pytest.mark.usefixtures("need_product")
 

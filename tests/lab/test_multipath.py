@@ -18,7 +18,7 @@ from lab.cells import use_device
 from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
 from lab.network import Network
-from wire.served import Served
+from support.served import Served
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000005d"
 PORTS = (4420, 4421)

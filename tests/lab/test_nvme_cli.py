@@ -18,7 +18,7 @@ from lab.kernel_host import KernelHost
 from lab.network import Network
 from lab.ours import OursOutside
 from nvmf.rpc.sync import connect as administer
-from wire.served import Served
+from support.served import Served
 
 PATIENCE = 90.0
 

@@ -22,7 +22,7 @@ from lab.network import Network
 from lab.ours import OursOutside
 from lab.steered import NSID, Steered, file_namespace
 from lab.waiting import until
-from wire.served import SANITIZED
+from support.served import SANITIZED
 
 pytestmark = [
     pytest.mark.usefixtures("need_product"),

@@ -19,7 +19,7 @@ from lab.guest import Guest
 from lab.network import Network
 from lab.two_hosts import OneHost, TwoHosts
 from nvmf.spec.reservations import Rescap, ReservationType
-from wire.served import Served
+from support.served import Served
 
 pytestmark = [
     pytest.mark.usefixtures("need_product"),

@@ -205,7 +205,7 @@ prepare_lab() {
 # and the guest, which starts Python often: what it would compile each time is compiled now.
 lab_python() {
     mkdir -p build/lab
-    "$BIN/python" -m compileall -q nvmeof target initiator config tests/lab tests/wire
+    "$BIN/python" -m compileall -q nvmeof target initiator config tests/lab tests/support tests/wire
     as_root env PATH="$PATH" VIRTUAL_ENV="$VENV" NVMF_FIO="$NVMF_FIO" \
         NVMF_FIO_ENGINE="$NVMF_FIO_ENGINE" NVMF_BUILD_DIR="$NVMF_BUILD_DIR" CI="${CI-}" \
         NVMF_LAB="$lab" NVMF_LAB_KERNELS="$kernels" NVMF_BLKTESTS="${NVMF_BLKTESTS-}" \

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from nvmf.capture.explain import Explained, explain
-from wire.served import SUBNQN, TIMEOUT
+from support.served import SUBNQN, TIMEOUT
 
 PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
 BLOCKS = 64 * 1024

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A served target in this process, for tests of the client; wire.served has one in its own
+"""A served target in this process, for tests of the client; support.served has one in its own
 process.
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nvmf.cli.main import main
 from nvmf.initiator import Controller
-from wire.served import Served
+from support.served import Served
 
 HANG = 120
 """Seconds after which a wait counts as a hang."""

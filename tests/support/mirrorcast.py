@@ -19,7 +19,7 @@ from typing import Self
 from support.clientlab import free_port
 from support.mirrorload import History, Plan
 from support.relay import Relay
-from wire.served import SUBNQN, Served, config
+from support.served import SUBNQN, Served, config
 
 SIZE = 512 << 10
 PATIENCE = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.clientlab import RAM, config, url
 from support.relay import free_ports
-from wire.served import Served
+from support.served import Served
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from wire.served import Served
+from support.served import Served
 
 HANG = 60
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from support.responder import Connection, NvmeResponder
+from support.served import FRIEND_NQN, SUBNQN
 from wire.rdmap import Terminate
-from wire.responder import Connection, NvmeResponder
-from wire.served import FRIEND_NQN, SUBNQN
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller

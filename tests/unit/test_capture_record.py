@@ -26,7 +26,7 @@ from support.capturelab import (
     until_recorded,
     url,
 )
-from wire.served import SUBNQN, TIMEOUT, Served, config
+from support.served import SUBNQN, TIMEOUT, Served, config
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.capturelab import BLOCKS, PROGRAM, ended, nvmeof, record_a_write, start, url
-from wire.served import TIMEOUT, Served, config
+from support.served import TIMEOUT, Served, config
 
 
 @pytest.fixture(scope="module")

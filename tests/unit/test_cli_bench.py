@@ -17,7 +17,7 @@ import pytest
 from nvmf.cli.main import main
 from nvmf.initiator.sync import connect
 from support.clientlab import OPTIONS, RAM, RAM_4K, config, url
-from wire.served import Served
+from support.served import Served
 
 Run = Callable[..., tuple[int, str, str]]
 SHORT = ("--runtime", "200ms", "--iodepth", "4")

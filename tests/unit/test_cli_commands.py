@@ -19,7 +19,7 @@ import pytest
 from nvmf.cli.main import main
 from support.clientlab import NQN, RAM, RAM_4K, config, url
 from support.roce import endpoint, own_address
-from wire.served import Served
+from support.served import Served
 
 Result = tuple[int, str, str]
 Run = Callable[..., Result]

@@ -18,7 +18,7 @@ from nvmf.cli.records import line, record
 from nvmf.spec.fabrics import DiscoveryEntry, decode_discovery_log
 from nvmf.spec.nqn import DISCOVERY_NQN
 from support.clientlab import NQN, RAM, config, free_port
-from wire.served import Served
+from support.served import Served
 
 Run = Callable[..., tuple[int, str, str]]
 UNIQUE = "nqn.2014-08.org.example:discovery"

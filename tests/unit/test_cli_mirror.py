@@ -16,7 +16,7 @@ from support.clientlab import url
 from support.livelab import A, command, config
 from support.mirrorlab import data_of, mirror_text, remotes
 from support.replicas import files
-from wire.served import Served
+from support.served import Served
 
 
 async def in_sync(served: Served, legs: int) -> None:

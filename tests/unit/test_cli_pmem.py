@@ -17,7 +17,7 @@ from nvmf.pmem.platform import METHODS
 from nvmf.pmem.remote import RemoteMemory
 from nvmf.target.sync import serve as serve_sync
 from support.memorylab import CONFIG, HOST, NQN, OTHER
-from wire.served import Served
+from support.served import Served
 
 
 def bench(*args: str) -> int:

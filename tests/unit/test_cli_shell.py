@@ -19,8 +19,8 @@ from nvmf.config import from_dict
 from nvmf.initiator.sync import connect
 from nvmf.target.client import RpcError, connect_sync
 from support.clientlab import OPTIONS, url
+from support.served import Served
 from support.shellterminal import Terminal
-from wire.served import Served
 
 NQN = "nqn.2026-11.io.example:disk"
 HOST = "nqn.2026-11.io.example:host"

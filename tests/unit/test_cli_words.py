@@ -25,7 +25,7 @@ from nvmf.initiator.base.options import SECRETS
 from nvmf.initiator.sync import connect
 from nvmf.spec.nqn import DISCOVERY_NQN
 from support.clientlab import NQN, OPTIONS, RAM, config, url
-from wire.served import Served
+from support.served import Served
 
 PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
 

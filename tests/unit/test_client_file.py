@@ -20,7 +20,7 @@ import pytest
 from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import Controller, Namespace, connect
 from support.clientlab import OPTIONS, RAM, RAM_4K, config, url
-from wire.served import Served
+from support.served import Served
 
 
 @pytest.fixture(scope="module")

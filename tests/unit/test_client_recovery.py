@@ -17,7 +17,7 @@ import pytest
 
 from nvmf.initiator import ConnectionLost, Controller, State, connect
 from support.clientlab import NQN, OPTIONS, config, free_port, url
-from wire.served import Served
+from support.served import Served
 
 Start = Callable[[], Served]
 

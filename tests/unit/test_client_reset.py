@@ -16,7 +16,7 @@ from nvmf.initiator.client.admin import Admin
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.properties import Property
 from support.clientlab import OPTIONS, RAM, config, free_port, serving, url
-from wire.served import Served
+from support.served import Served
 
 HANG = 60
 

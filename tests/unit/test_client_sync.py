@@ -17,7 +17,7 @@ from nvmf.rpc.sync import connect as administer
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.reservations import ReservationType
 from support.clientlab import NQN, OPTIONS, RAM, config, url
-from wire.served import Served
+from support.served import Served
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from nvmf.target.client import connect_sync
 from nvmf.target.commands.discovery import Port
 from nvmf.target.service.mdns import addresses_of, system_protocol
 from support.clientlab import RAM, config
-from wire.served import Served
+from support.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"
 ADDRESS = "10.77.99.1"

@@ -17,7 +17,7 @@ from nvmf.spec.nqn import nqn_advice
 from nvmf.spec.status import Status
 from nvmf.target.client import connect_sync
 from support.clientlab import NQN, RAM, config
-from wire.served import Served
+from support.served import Served
 
 UNUSUAL = "testnqn"
 WARNING = f"warning: NQN '{UNUSUAL}' is not of the form nqn.YYYY-MM.DOMAIN:NAME or "

@@ -19,7 +19,7 @@ from support.clientlab import free_port
 from support.powerlives import Lives
 from support.powerload import HOST, Device, Way
 from support.roce import own_address
-from wire.served import Served
+from support.served import Served
 
 KILLS = int(os.environ.get("NVMF_PROCESS_KILLS") or 1)
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000078"

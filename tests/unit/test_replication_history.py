@@ -14,7 +14,7 @@ from nvmf.replication.store import MirrorStore
 from support.historyhosts import Hosts
 from support.mirrorlab import LEG, clean, data_of, leg_of, leg_text, mirror_text, remotes, until
 from support.replicas import Memory, files
-from wire.served import Served
+from support.served import Served
 
 
 def store_on(replicas: list[Memory]) -> MirrorStore:

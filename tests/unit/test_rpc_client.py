@@ -35,7 +35,7 @@ from nvmf.target.client import (
 from nvmf.target.rpc.accepted import OPTIONS as OPTIONS_OF_SPDK
 from nvmf.target.rpc.methods import METHODS
 from support.clientlab import NQN, OPTIONS, url
-from wire.served import Served
+from support.served import Served
 
 OTHER = f"{NQN}.other"
 HOST = "nqn.2026-11.io.example:host"

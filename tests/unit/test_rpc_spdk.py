@@ -20,7 +20,7 @@ from nvmf.json import JSON
 from nvmf.spec.status import Status
 from nvmf.target.client import NoTargetError, RpcError, connect_sync
 from support.clientlab import OPTIONS, url
-from wire.served import Served
+from support.served import Served
 
 NQN = "nqn.2016-06.io.spdk:cnode1"
 OTHER = "nqn.2016-06.io.spdk:cnode2"

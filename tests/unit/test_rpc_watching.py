@@ -15,7 +15,7 @@ from nvmf.target.client import RpcError, connect_sync
 from nvmf.target.rpc.methods import METHODS
 from nvmf.target.rpc.unsupported import REASONS, reason
 from support.clientlab import OPTIONS, RAM, config, url
-from wire.served import Served
+from support.served import Served
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nvmf.target.service.notify import Notifier
-from wire.served import Served, config
+from support.served import Served, config
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from nvmf.cli.top import view
 from nvmf.cli.top.rates import Rate, Rates, ranked, rates
 from nvmf.initiator import connect
 from support.clientlab import NQN, OPTIONS, RAM, config, url
-from wire.served import Served
+from support.served import Served
 
 HANG = 60.0
 HOST = "nqn.2026-11.io.example:watched"

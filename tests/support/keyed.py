@@ -6,10 +6,10 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from support.served import SUBNQN, Served
 from wire import dhchap, nvme
 from wire.host import NvmeHost, Queue, expect
 from wire.nvme import Cqe, Fctype
-from wire.served import SUBNQN, Served
 
 HOST = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000a1"
 KEY, CTRL_KEY = dhchap.key_text(b"h" * 32, 1), dhchap.key_text(b"c" * 64, 3)

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from types import TracebackType
 
+from support.served import SUBNQN
 from wire import nvme
 from wire.errors import ConnectionEnded, WireViolation
 from wire.memory import Region
@@ -16,7 +17,6 @@ from wire.mpa import StartFrame
 from wire.nvme import Admin, Fctype, Io, Status
 from wire.peer import IwarpPeer, Placed, ReadAsked, ReadDone, Received
 from wire.rdmap import Op, ReadRequest, Terminate
-from wire.served import SUBNQN
 
 
 class Connection:
