@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pytest
 
 from support.responder import Connection, NvmeResponder, identify
 from support.served import SUBNQN
-from support.spoiling import CAP, connected, good
+from support.spoiling import connected, good
 from wire import nvme
 from wire.nvme import Io, Reject
 
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("need_client")
 
 Spoil = Callable[[Connection, bytes], None]
-
-
-@pytest.fixture
-def responder() -> Iterator[NvmeResponder]:
-    """A target that a test modifies."""
-    with NvmeResponder(SUBNQN, identify, cap=CAP) as one:
-        yield one
-        one.errors.clear()
-
-
-@pytest.fixture
-async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
-    """The client of a test."""
-    async with connected(responder) as one:
-        yield one
 
 
 def response(connection: Connection, cid: int, *, size: int = 16, status: int = 0) -> None:

@@ -6,11 +6,11 @@ sentence gives the reason.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from support.responder import Connection, NvmeResponder, identify
+from support.responder import Connection, NvmeResponder
 from support.served import FRIEND_NQN, SUBNQN
 from wire import dhchap
 from wire.nvme import FABRICS, Fctype
@@ -21,13 +21,6 @@ CTRL_KEY = dhchap.key_text(bytes(range(32, 64)))
 Answer = Callable[[bytes, int], bytes]
 """A function of the host's last message and the number of its messages: the answer."""
 ATR = 1 << 17
-
-
-@pytest.fixture
-def responder() -> Iterator[NvmeResponder]:
-    with NvmeResponder(SUBNQN, identify, cap=0x0000_0020_0F01_007F) as one:
-        yield one
-        one.errors.clear()
 
 
 def t_id(message: bytes) -> int:

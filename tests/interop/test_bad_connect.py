@@ -32,13 +32,6 @@ def admin(target: Served) -> Iterator[Queue]:
     queue.close()
 
 
-@pytest.fixture
-def host(target: Served) -> Iterator[NvmeHost]:
-    """A controller with one I/O queue."""
-    with NvmeHost(target.address, SUBNQN).connect() as one:
-        yield one
-
-
 def connect(
     queue: Queue,
     *,

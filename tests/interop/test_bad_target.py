@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.responder import Connection, NvmeResponder, identify
-from support.served import SUBNQN
-from support.spoiling import CAP, connected, ended, good
+from support.responder import Connection, NvmeResponder
+from support.spoiling import connected, ended, good
 from wire import nvme, rdmap
 from wire.nvme import Fctype, Io
 from wire.peer import Placed
@@ -22,21 +21,6 @@ if TYPE_CHECKING:
     from nvmf.initiator import Controller
 
 pytestmark = pytest.mark.usefixtures("need_client")
-
-
-@pytest.fixture
-def responder() -> Iterator[NvmeResponder]:
-    """A target that a test modifies."""
-    with NvmeResponder(SUBNQN, identify, cap=CAP) as one:
-        yield one
-        one.errors.clear()
-
-
-@pytest.fixture
-async def controller(responder: NvmeResponder) -> AsyncIterator[Controller]:
-    """The client of a test."""
-    async with connected(responder) as one:
-        yield one
 
 
 async def test_good(controller: Controller) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,13 +28,6 @@ OPTIONS: dict[str, Any] = {
     "device": "iwarp", "queues": 1, "hostnqn": FRIEND_NQN, "ctrl_loss_tmo": -1.0,
     "reconnect_delay": 0.01, "io_timeout": 60.0, "connect_timeout": 60.0, "kato": 0.0,
 }  # fmt: skip
-
-
-@pytest.fixture
-def responder() -> Iterator[NvmeResponder]:
-    with NvmeResponder(SUBNQN, identify, cap=0x0000_0020_0F01_007F) as one:
-        yield one
-        one.errors.clear()
 
 
 def client(responder: NvmeResponder, **changes: Any) -> Pending[Controller]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,13 +19,6 @@ pytestmark = pytest.mark.usefixtures("unharmed")
 
 LIMIT = 1 << 20
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
-
-
-@pytest.fixture
-def host(target: Served) -> Iterator[NvmeHost]:
-    """A controller with one I/O queue of 32 entries."""
-    with NvmeHost(target.address, SUBNQN).connect() as one:
-        yield one
 
 
 def noise(size: int, seed: int) -> bytes:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,7 @@ from support.clientlab import OPTIONS, url
 from support.livelab import H1, H2, HANG, A, B, busy, command, config, run
 from support.served import Served
 
-
-@pytest.fixture
-def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
-    with Served(tmp_path, f"# mine\n{config()}") as one:
-        one.wait_ready()
-        yield one
-        assert one.end() == 0
-        one.check_log()
+TARGET_CONFIG = f"# mine\n{config()}"
 
 
 async def until(condition: Callable[[], object]) -> None:

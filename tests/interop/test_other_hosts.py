@@ -6,25 +6,14 @@ programs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from support.livelab import A, B, config
+from support.livelab import A, B
 from support.served import Served
 from wire import nvme
 from wire.host import CAP, CSTS, NvmeHost, Queue, Refused, expect
 from wire.nvme import Admin, Status
-
-
-@pytest.fixture
-def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
-    with Served(tmp_path, config()) as one:
-        one.wait_ready()
-        yield one
-        assert one.end() == 0
-        one.check_log()
 
 
 def with_cid(capsule: bytes, cid: int) -> bytes:

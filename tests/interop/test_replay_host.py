@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.responder import Connection, NvmeResponder
 from support.served import FRIEND_NQN
-from wire import capture, nvme
-from wire.exchange import Dialogue, Exchange, dialogues
+from wire import nvme
+from wire.exchange import Dialogue, Exchange
 from wire.nvme import Admin, Fctype, Io, Status
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("need_client")
 
-RECORDING = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
 SUBNQN = "nqn.2026-11.lab:t"
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 BLOCKS = 0x20000
@@ -90,12 +88,6 @@ class Nvmet:
             connection.give(capsule, bytes(found.target_data[:length]))
         connection.complete(capsule, found.cqe.raw_status >> 1, found.cqe.dw0, found.cqe.dw1)
         return True
-
-
-@pytest.fixture(scope="module")
-def recorded() -> list[Dialogue]:
-    """Discovery, admin queue, I/O queue."""
-    return dialogues(capture.load(RECORDING))
 
 
 @pytest.fixture

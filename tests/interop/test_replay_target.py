@@ -11,19 +11,17 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from support.served import Served, config
-from wire import capture, mpa, nvme
-from wire.exchange import Dialogue, Exchange, dialogues
+from wire import mpa, nvme
+from wire.exchange import Dialogue, Exchange
 from wire.host import Queue
 from wire.memory import Region
 from wire.nvme import Admin, Cqe, Fctype, Io, Status
 from wire.peer import IwarpPeer
 
-RECORDING = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
 SUBNQN = "nqn.2026-11.lab:t"
 NO_LOG = {Status.SUCCESS, Status.INVALID_LOG_PAGE, Status.INVALID_FIELD}
 
@@ -40,12 +38,6 @@ STATUS_MAY_DIFFER: dict[Key, tuple[set[Status], str]] = {
     ),
     (Admin.GET_LOG_PAGE, 0x0C): (NO_LOG, "no ANA log where CMIC does not announce ANA"),
 }
-
-
-@pytest.fixture(scope="module")
-def recorded() -> list[Dialogue]:
-    """Discovery, admin queue, I/O queue."""
-    return dialogues(capture.load(RECORDING))
 
 
 @pytest.fixture(scope="module")

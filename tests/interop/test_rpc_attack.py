@@ -11,12 +11,10 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from nvmf.initiator import connect
 from support.clientlab import OPTIONS, url
@@ -25,21 +23,12 @@ from support.served import Served
 
 A, B = "nqn.2026-11.io.example:a", "nqn.2026-11.io.example:b"
 SPACE = '[[subsystem.namespace]]\nnsid = 1\nstore = "ram"\nsize = "4MiB"\n'
-TEXT = f'[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{A}"\n'
-TEXT += f"allow_any_host = true\n{SPACE}"
+TARGET_CONFIG = f'[[port]]\ntrsvcid = 0\ndevice = "iwarp"\n[[subsystem]]\nnqn = "{A}"\n'
+TARGET_CONFIG += f"allow_any_host = true\n{SPACE}"
 KATO = 30.0
 """Seconds: a thread that blocks for this long is detected; a busy machine is not mistaken for
 one.
 """
-
-
-@pytest.fixture
-def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
-    with Served(tmp_path, TEXT) as one:
-        one.wait_ready()
-        yield one
-        assert one.end() == 0
-        one.check_log()
 
 
 class Client:

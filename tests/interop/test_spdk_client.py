@@ -11,7 +11,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pytest
 from nvmf.auth import Key
 from nvmf.initiator import connect
 from support.clientlab import OPTIONS, url
-from support.livelab import H1, HANG, A, B, config
+from support.livelab import H1, HANG, A, B
 from support.served import Served
 
 CLIENT = Path(sys.executable).parent / "spdk-rpc"
@@ -28,15 +27,6 @@ MADE, NONE = "nqn.2026-11.io.example:made", "nqn.2026-11.io.example:none"
 KEYED = "nqn.2026-11.io.example:keyed"
 PARAMS, INTERNAL = -32602, -32603
 LISTENER = ("-t", "rdma", "-f", "ipv4", "-a", "127.0.0.2")
-
-
-@pytest.fixture
-def served(tmp_path: Path, need_product: None) -> Iterator[Served]:
-    with Served(tmp_path, config()) as one:
-        one.wait_ready()
-        yield one
-        assert one.end() == 0
-        one.check_log()
 
 
 def ask(served: Served, *args: object) -> subprocess.CompletedProcess[str]:

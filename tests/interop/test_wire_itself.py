@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The independent peer, tested with itself and with known values."""
 
-from pathlib import Path
-
 import pytest
 
 from support.responder import NvmeResponder
@@ -15,7 +13,6 @@ from wire.nvme import Status
 from wire.peer import IwarpPeer
 
 SUBNQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000000aa"
-RECORDING = Path(__file__).parent.parent / "data" / "capture" / "siw-nvme.xz"
 
 CRC_EXAMPLES = [
     (bytes(32), 0x8A9136AA),
@@ -52,7 +49,7 @@ def test_siw_first_bytes() -> None:
 
 def test_recording_round_trip() -> None:
     """Every recorded frame decodes, and encodes to the same bytes."""
-    frames = capture.load(RECORDING)
+    frames = capture.load(capture.RECORDING)
     for frame in frames:
         if frame.start:
             assert frame.mpa.encode() == frame.data

@@ -30,9 +30,11 @@ from typing import Any, NoReturn
 import pytest
 
 from lab import results
-from lab.cells import Cell
+from lab.cells import Cell, use_device
 from lab.guest import Guest
-from lab.network import CannotRun, Network
+from lab.kernel_host import KernelHost
+from lab.network import HOST, CannotRun, Network
+from lab.ours import OursOutside
 from lab.prepare import NEWEST, ROOT, SERIES, excuse, prepared, series_of
 from lab.results import Outcome
 from lab.running import GuestError
@@ -354,6 +356,31 @@ def doomed(lab: Lab) -> Iterator[Guest]:
     """A guest that a test may kill, or leave in any state: the next test boots a new one."""
     yield lab.guest()
     lab.close()
+
+
+@pytest.fixture
+def machine(lab: Lab) -> Iterator[Lab]:
+    """The lab, whose guest the next test boots again."""
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
+    """The kernel's host on siw."""
+    use_device(vm, "siw")
+    yield KernelHost(vm, HOST)
+    if not vm.dead:
+        vm.run("nvme disconnect-all", quiet=True, timeout=120)
+
+
+@pytest.fixture
+def target(vm: Guest, cable: Network, tmp_path: Path, need_product: None) -> Iterator[OursOutside]:
+    """Our target outside the guest, on siw's network."""
+    use_device(vm, "siw")
+    one = OursOutside(cable, tmp_path, HOST)
+    yield one
+    one.close()
 
 
 @pytest.fixture(scope="session")

@@ -8,27 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lab import block, network
-from lab.cells import use_device
+from lab import block
 from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
-from lab.network import Network
 from lab.ours import OursOutside
 
 PATIENCE = 90.0
-
-
-@pytest.fixture
-def target(vm: Guest, cable: Network, tmp_path: Path, need_product: None) -> Iterator[OursOutside]:
-    use_device(vm, "siw")
-    one = OursOutside(cable, tmp_path, network.HOST)
-    yield one
-    one.close()
 
 
 def command(target: OursOutside, *args: object) -> None:

@@ -5,30 +5,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab import block, network
-from lab.cells import use_device
+from lab import block
 from lab.guest import Guest
 from lab.kernel_host import KernelHost
-from lab.network import Network
 from lab.ours import OursOutside
 from nvmf.rpc.sync import connect as administer
 from support.served import Served
 
 PATIENCE = 90.0
-
-
-@pytest.fixture
-def target(vm: Guest, cable: Network, tmp_path: Path, need_product: None) -> Iterator[OursOutside]:
-    use_device(vm, "siw")
-    one = OursOutside(cable, tmp_path, network.HOST)
-    yield one
-    one.close()
 
 
 def rpc(served: Served, method: str, **params: Any) -> Any:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from lab import block, network
-from lab.cells import use_device
 from lab.guest import Guest
 from lab.kernel_host import HOSTID, HOSTNQN, BlockDevice, Controller, KernelHost
 from lab.load import MARK, VerifyingLoad, mark_offset
@@ -40,14 +39,6 @@ SPELLS, CYCLES = 5, 20
 """A hundred hosts, in groups: a leak shows in each, a growing cache in some."""
 GROWTH = 64 * 1024
 """The limit for growth of resident memory, in bytes, in the group with the least."""
-
-
-@pytest.fixture
-def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
-    use_device(vm, "siw")
-    yield KernelHost(vm, network.HOST)
-    if not vm.dead:
-        vm.run("nvme disconnect-all", quiet=True, timeout=120)
 
 
 @pytest.fixture

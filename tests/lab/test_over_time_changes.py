@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import block, network
-from lab.cells import use_device
+from lab import block
 from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
 from lab.load import VerifyingLoad
@@ -25,14 +24,6 @@ pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900)]
 OTHER = 2
 """The namespace that is added and removed."""
 UNKNOWN_NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000dead"
-
-
-@pytest.fixture
-def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
-    use_device(vm, "siw")
-    yield KernelHost(vm, network.HOST)
-    if not vm.dead:
-        vm.run("nvme disconnect-all", quiet=True, timeout=120)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -144,13 +144,6 @@ class Writer:
         )
         said = self._output.read_text(errors="replace")
         assert self._process.poll() is None, f"the writer has ended before {what}:\n{said}"
-
-
-@pytest.fixture
-def machine(lab: Lab) -> Iterator[Lab]:
-    """The lab, whose guest the next test boots again."""
-    yield lab
-    lab.close()
 
 
 @pytest.mark.feature("pmem")

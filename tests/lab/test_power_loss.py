@@ -13,7 +13,6 @@ NVMF_POWER_KILLS=N kills the guest N times in each test; each kill is one for ea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +77,6 @@ block_size = 4096
 persistent = true
 memory = ["{HOST}"]
 """
-
-
-@pytest.fixture
-def machine(lab: Lab) -> Iterator[Lab]:
-    """The lab, whose guest the next test boots again."""
-    yield lab
-    lab.close()
 
 
 @pytest.mark.feature("pmem")

@@ -20,12 +20,14 @@ import subprocess
 import sys
 import termios
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 HANG = 120
 """Seconds after which a call counts as a hang."""
+Run = Callable[..., tuple[int, str, str]]
+"""Runs a command in the test's own process; returns exit status, stdout and stderr."""
 _FOLDER = Path(__file__).parents[1]
 
 

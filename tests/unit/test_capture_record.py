@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,29 +20,16 @@ from support.capturelab import (
     ended,
     nvmeof,
     read_file,
-    record_a_write,
     start,
     until_recorded,
     url,
 )
 from support.served import SUBNQN, TIMEOUT, Served, config
 
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("target"), config()) as served:
-        yield served.wait_ready()
-        assert served.end() == 0
-        served.check_log()
+TARGET_CONFIG = config()
 
 
 # ---- a command ----
-
-
-@pytest.fixture(scope="module")
-def written(target: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
-    """A capture of a write, and the data."""
-    return record_a_write(target.port, tmp_path_factory.mktemp("written"))
 
 
 def test_a_command(written: tuple[Path, bytes]) -> None:

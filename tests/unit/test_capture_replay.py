@@ -9,24 +9,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from support.capturelab import BLOCKS, PROGRAM, ended, nvmeof, record_a_write, start, url
+from support.capturelab import BLOCKS, PROGRAM, ended, nvmeof, start, url
 from support.served import TIMEOUT, Served, config
 
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("target"), config()) as served:
-        yield served.wait_ready()
-        assert served.end() == 0
-        served.check_log()
-
-
-@pytest.fixture(scope="module")
-def written(target: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
-    """A capture of a write, and the data."""
-    return record_a_write(target.port, tmp_path_factory.mktemp("written"))
+TARGET_CONFIG = config()
 
 
 # ---- of a host ----

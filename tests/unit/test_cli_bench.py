@@ -9,25 +9,22 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from nvmf.cli.main import main
 from nvmf.initiator.sync import connect
-from support.clientlab import OPTIONS, RAM, RAM_4K, config, url
+from support.calling import Run
+from support.clientlab import OPTIONS, url
 from support.served import Served
 
-Run = Callable[..., tuple[int, str, str]]
 SHORT = ("--runtime", "200ms", "--iodepth", "4")
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
-    yield served
-    assert served.end() == 0
+@pytest.fixture
+def run(run: Run) -> Run:
+    return partial(run, "bench")
 
 
 @pytest.fixture
@@ -38,20 +35,6 @@ def where(target: Served) -> str:
         disk = controller.namespace(1)
         disk.write_zeroes(0, disk.blocks)
     return place
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*args: object) -> tuple[int, str, str]:
-        try:
-            status = main(["bench", *(str(arg) for arg in args)])
-        except SystemExit as ending:
-            status = int(ending.code or 0)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
 
 
 def measured(run: Run, *args: object) -> dict[str, Any]:

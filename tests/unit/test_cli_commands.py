@@ -10,47 +10,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nvmf.cli.main import main
-from support.clientlab import NQN, RAM, RAM_4K, config, url
+from support.calling import Run
+from support.clientlab import NQN, RAM, config, url
 from support.roce import endpoint, own_address
 from support.served import Served
 
 Result = tuple[int, str, str]
-Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
-    yield served
-    assert served.end() == 0
-
-
-@pytest.fixture
-def where(target: Served) -> str:
-    return url(target.port)
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process: exit status, stdout, stderr."""
-
-    def call(*args: object) -> Result:
-        try:
-            status = main([str(arg) for arg in args])
-        except SystemExit as ending:
-            status = int(ending.code or 0)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
 
 
 def program(*args: object, **options: Any) -> subprocess.CompletedProcess[bytes]:

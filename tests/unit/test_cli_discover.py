@@ -7,20 +7,20 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nvmf.cli.base import printable
-from nvmf.cli.main import main
 from nvmf.cli.records import line, record
 from nvmf.spec.fabrics import DiscoveryEntry, decode_discovery_log
 from nvmf.spec.nqn import DISCOVERY_NQN
+from support.calling import Run
 from support.clientlab import NQN, RAM, config, free_port
 from support.served import Served
 
-Run = Callable[..., tuple[int, str, str]]
 UNIQUE = "nqn.2014-08.org.example:discovery"
 
 
@@ -47,17 +47,8 @@ def target(tmp_path_factory: pytest.TempPathFactory, other: Served) -> Iterator[
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*args: object) -> tuple[int, str, str]:
-        try:
-            status = main(["discover", *(str(arg) for arg in args)])
-        except SystemExit as ending:
-            status = int(ending.code or 0)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
+def run(run: Run) -> Run:
+    return partial(run, "discover")
 
 
 def at(served: Served) -> tuple[str, ...]:

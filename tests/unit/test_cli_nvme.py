@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,15 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.initiator.sync import connect
-from support.clientlab import NQN, OPTIONS, RAM, RAM_4K, config, url
+from support.calling import Run
+from support.clientlab import NQN, OPTIONS, url
 from support.served import Served
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
-    yield served
-    assert served.end() == 0
 
 
 @pytest.fixture
-def run(target: Served, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(target: Served, run: Run) -> Run:
     """Run a command on the target: exit status, stdout, stderr."""
-
-    def call(command: str, *args: object) -> tuple[int, str, str]:
-        try:
-            status = main([command, url(target.port), *(str(arg) for arg in args)])
-        except SystemExit as ending:
-            status = int(ending.code or 0)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
+    return lambda command, *args: run(command, url(target.port), *args)
 
 
 def found(run: Run, command: str, *args: object) -> Any:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,18 +28,7 @@ from support.clientlab import NQN, OPTIONS, RAM, config, url
 from support.served import Served
 
 PROGRAM = [sys.executable, "-m", "nvmf.cli.main"]
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM)).wait_ready()
-    yield served
-    assert served.end() == 0
-
-
-@pytest.fixture
-def where(target: Served) -> str:
-    return url(target.port)
+TARGET_CONFIG = config(RAM)
 
 
 def call(capfd: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:

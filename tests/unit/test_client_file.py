@@ -11,7 +11,6 @@ import secrets
 import shutil
 import tarfile
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,8 @@ import pytest
 
 from nvmf.initiator import ConnectionLost, NvmeError
 from nvmf.initiator.sync import Controller, Namespace, connect
-from support.clientlab import OPTIONS, RAM, RAM_4K, config, url
+from support.clientlab import OPTIONS, url
 from support.served import Served
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM, RAM_4K)).wait_ready()
-    yield served
-    assert served.end() == 0
-
-
-@pytest.fixture
-def controller(target: Served) -> Iterator[Controller]:
-    with connect(url(target.port), **OPTIONS) as found:
-        yield found
 
 
 @pytest.fixture(params=[1, 2])

@@ -15,13 +15,7 @@ from nvmf.initiator import (
 )
 from nvmf.spec.status import Status
 from nvmf.target.service.server import Server
-from support.clientlab import OPTIONS, RAM, RAM_4K, serving
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[Server, str]]:
-    async with serving(RAM, RAM_4K) as both:
-        yield both
+from support.clientlab import OPTIONS
 
 
 @pytest.fixture

@@ -30,13 +30,7 @@ from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
 from nvmf.target.change import edit
 from nvmf.target.service.server import Server
-from support.clientlab import NQN, OPTIONS, RAM, RAM_4K, serving, url
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[Server, str]]:
-    async with serving(RAM, RAM_4K) as both:
-        yield both
+from support.clientlab import NQN, OPTIONS, url
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,18 +18,7 @@ from nvmf.spec.reservations import ReservationType
 from support.clientlab import NQN, OPTIONS, RAM, config, url
 from support.served import Served
 
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM)).wait_ready()
-    yield served
-    assert served.end() == 0
-
-
-@pytest.fixture
-def controller(target: Served) -> Iterator[Controller]:
-    with connect(url(target.port), **OPTIONS) as found:
-        yield found
+TARGET_CONFIG = config(RAM)
 
 
 def test_script(controller: Controller) -> None:

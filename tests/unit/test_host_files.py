@@ -19,7 +19,7 @@ from nvmf.initiator.hostfiles import (
     system_identity,
 )
 from nvmf.spec.nqn import DISCOVERY_NQN
-from support.etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
+from support.etclab import HOST, HOSTID, NQN, OTHER, faults
 
 # The form of nvme-fabrics.conf(5), with everything in the manual page.
 FABRICS = f"""\
@@ -41,12 +41,6 @@ nr-io-queues =
 controller = transport=rdma;traddr=192.0.2.20
 controller = transport=tcp; traddr=fd00::2 ;trsvcid=4421;queue-size=0x20;ctrl-loss-tmo=;;
 """
-
-
-@pytest.fixture
-def etc(tmp_path: Path) -> Path:
-    """A folder like /etc/nvme, with an identity."""
-    return with_identity(tmp_path)
 
 
 # ---- nvme-fabrics.conf ----

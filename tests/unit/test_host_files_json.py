@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from nvmf.initiator.hostfiles import configured, read_config_json
 from nvmf.initiator.hostfiles.config_json import _lines_of
 from nvmf.spec.nqn import DISCOVERY_NQN
-from support.etclab import HOST, HOSTID, NQN, OTHER, faults, with_identity
-
-
-@pytest.fixture
-def etc(tmp_path: Path) -> Path:
-    """A folder like /etc/nvme, with an identity."""
-    return with_identity(tmp_path)
-
+from support.etclab import HOST, HOSTID, NQN, OTHER, faults
 
 PORT = {"transport": "rdma", "traddr": "192.0.2.1", "trsvcid": "4420"}
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,10 @@ from support.fakekernel import HOSTID, HOSTNQN, NQN, FakeKernel
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
-    found = FakeKernel(tmp_path)
+def kernel(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
     for module in (connect, connect_all, disconnect, listing):
-        monkeypatch.setattr(module, "System", lambda: found.system)
-    return found
+        monkeypatch.setattr(module, "System", lambda: kernel.system)
+    return kernel
 
 
 def call(capfd: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,11 +31,6 @@ WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN, tos=3)
 BAD = NQN + "3"
 """The fake kernel refuses to connect to it."""
 Connections = list[FabricsOptions]
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> FakeKernel:
-    return FakeKernel(tmp_path)
 
 
 @pytest.fixture

@@ -28,11 +28,6 @@ WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN)
 KEY = Key(b"k" * 32)
 
 
-@pytest.fixture
-def kernel(tmp_path: Path) -> FakeKernel:
-    return FakeKernel(tmp_path)
-
-
 # ---- options ----
 
 

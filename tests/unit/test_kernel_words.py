@@ -29,11 +29,6 @@ WANTED = FabricsOptions(traddr="192.0.2.1", nqn=NQN, hostnqn=HOSTNQN)
 HERE = Route("192.0.2.9", "eth0", ("siw0",), frozenset({"eth0"}))
 
 
-@pytest.fixture
-def kernel(tmp_path: Path) -> FakeKernel:
-    return FakeKernel(tmp_path)
-
-
 def explained(
     kernel: FakeKernel, number: int, *lines: str, options: FabricsOptions = WANTED
 ) -> KernelError:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,10 @@ from support.served import Served
 
 UNUSUAL = "testnqn"
 WARNING = f"warning: NQN '{UNUSUAL}' is not of the form nqn.YYYY-MM.DOMAIN:NAME or "
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A target with the subsystem testnqn, for one host."""
-    text = config(RAM).replace(NQN, UNUSUAL).replace("allow_any_host = true", 'hosts = ["laptop"]')
-    served = Served(tmp_path_factory.mktemp("target"), text).wait_ready()
-    yield served
-    assert served.end() == 0
+TARGET_CONFIG = (
+    config(RAM).replace(NQN, UNUSUAL).replace("allow_any_host = true", 'hosts = ["laptop"]')
+)
+"""The subsystem testnqn, for one host."""
 
 
 def url(target: Served, nqn: str = UNUSUAL) -> str:

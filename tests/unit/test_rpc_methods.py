@@ -5,24 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import AsyncIterator
 
 import pytest
 
 from nvmf.target.rpc.registry import METHODS
-from support.rpclab import HOST, NQN, Client, Lab, connected, served
-
-
-@pytest.fixture
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
-    async with served(tmp_path_factory.mktemp("r")) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(lab: Lab) -> AsyncIterator[Client]:
-    async with connected(lab.rpc.path) as made:
-        yield made
+from support.rpclab import HOST, NQN, Client, Lab
 
 
 @pytest.mark.feature("rpc")

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,7 @@ from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
-from support.rpclab import HANG, HOST, NQN, Client, Lab, connected, request, served
-
-
-@pytest.fixture
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
-    async with served(tmp_path_factory.mktemp("r")) as made:
-        yield made
-
-
-@pytest.fixture
-async def client(lab: Lab) -> AsyncIterator[Client]:
-    async with connected(lab.rpc.path) as made:
-        yield made
-
+from support.rpclab import HANG, HOST, NQN, Client, Lab, connected, request
 
 # ---- the protocol ----
 

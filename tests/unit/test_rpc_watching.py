@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,7 @@ from nvmf.target.rpc.unsupported import REASONS, reason
 from support.clientlab import OPTIONS, RAM, config, url
 from support.served import Served
 
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("target"), config(RAM)).wait_ready()
-    yield served
-    assert served.end() == 0
+TARGET_CONFIG = config(RAM)
 
 
 def call(target: Served, method: str, **params: JSON) -> Any:

@@ -29,14 +29,6 @@ INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
 
 
-@pytest.fixture
-def bench() -> Bench:
-    made = Bench()
-    made.add_namespace(1)
-    made.add_namespace(3, block_size=4096, read_only=True, deallocate=False)
-    return made
-
-
 def log(bench: Bench, queue: Queue, lid: int, length: int, **fields: int) -> bytes:
     done = bench.do(
         queue,

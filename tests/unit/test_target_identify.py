@@ -26,14 +26,6 @@ INVALID = Status.INVALID_FIELD | DNR
 NAMESPACE = Status.INVALID_NAMESPACE_OR_FORMAT | DNR
 
 
-@pytest.fixture
-def bench() -> Bench:
-    made = Bench()
-    made.add_namespace(1)
-    made.add_namespace(3, block_size=4096, read_only=True, deallocate=False)
-    return made
-
-
 def identify(bench: Bench, queue: Queue, cns: int, nsid: int = 0, csi: int = 0) -> bytes:
     done = bench.do(queue, commands.identify(cns, nsid, csi=csi), length=4096)
     assert done.status == 0

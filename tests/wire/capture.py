@@ -18,6 +18,8 @@ from pathlib import Path
 from wire import mpa, nvme, rdmap
 
 PORT = 4420
+RECORDING = Path(__file__).parents[1] / "data" / "capture" / "siw-nvme.xz"
+"""A Linux host and nvmet on siw: discovery, admin queue, I/O queue."""
 
 
 @dataclass(frozen=True)
