@@ -1,7 +1,10 @@
-"""Four source roots form one import namespace, with no other top-level packages."""
+"""Four source roots form one import namespace, with no other top-level packages; tests and their
+helpers are apart.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import sys
@@ -68,3 +71,24 @@ def test_distribution_and_command() -> None:
         ("console_scripts", "nvmeof"): "nvmf.cli.main:main",
         ("pytest11", "nvmf"): "nvmf.testing",
     }
+
+
+@pytest.mark.parametrize("level", ["unit", "interop"])
+def test_a_level_has_only_tests_and_fixtures(level: str) -> None:
+    """Helpers are in tests/support."""
+    names = {path.name for path in (ROOT / "tests" / level).glob("*.py")}
+    assert {name for name in names if not name.startswith("test_")} == {"conftest.py"}
+
+
+def test_the_second_implementation_imports_only_itself() -> None:
+    """tests/wire shares no code with the product, nor with the helpers that use both."""
+    for path in (ROOT / "tests" / "wire").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
+                continue
+            packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+            assert packages <= {"wire"}, path.name
