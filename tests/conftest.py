@@ -1,7 +1,7 @@
 """Fixtures of all tests: paths of this tree's programs.
 
-``./dev test`` says so in the environment. A test that needs one skips, with the reason, where
-pytest was started by hand and nothing says it.
+``./dev test`` sets them in the environment. If pytest was started by hand without them, a test that
+needs one is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from support import again, features, outcomes, sharing, strays
 
-# No example is too slow for a machine that stands still, and a run tries what the one before did.
+# No example is too slow on a machine that stalls, and every run tries the same examples.
 hypothesis.settings.register_profile(
     "steady",
     deadline=None,
@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests say which features they show, and keep what they come to."""
+    """Register the plugins; among them is the one that records which features tests show."""
     config.pluginmanager.register(sharing, "sharing")
     config.pluginmanager.register(again, "again")
     config.pluginmanager.register(strays, "strays")
@@ -44,14 +44,14 @@ def _path(variable: str) -> Path:
     return path
 
 
-# A shell that starts the tests in the background has it ignored, and programs inherit that.
+# A shell that starts the tests in the background ignores SIGINT, which programs inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_device() -> None:
-    """The embedded device waits for its peers longer than a machine may stand still."""
-    with contextlib.suppress(ImportError):  # what needs the engine then skips
+    """Let the embedded device wait for its peers longer than a machine may stall."""
+    with contextlib.suppress(ImportError):  # tests that need the engine are then skipped
         from nvmf.engine import set_iwarp_options
 
         set_iwarp_options(handshake_timeout_ms=60_000)

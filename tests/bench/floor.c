@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The floor: what this machine's loopback TCP can do with the bytes of an NVMe-oF exchange over
- * iWARP, moved by two polling threads with no RDMA and no NVMe between them.
+ * The floor: the rate at which this machine's loopback TCP transfers the bytes of an NVMe-oF exchange over iWARP,
+ * between two polling threads without RDMA and NVMe.
  *
  *   read      88 B request, answered by the data in WRITE frames and a 40 B response
  *   write     88 B request, 52 B READ request, the data in READ response frames, 40 B response;
  *             or, where the data fits a capsule, 88 B and the data, and a 40 B response
  *
- * Data ends where an application would want it: reads in the buffer of their slot, writes in the
- * store.  Whatever is ready goes out in one system call.  Prints one JSON object.
+ * Data arrives where an application needs it: reads in the buffer of their slot, writes in the store.  All data that is
+ * ready is sent in one system call.  Prints one JSON object.
  *
  * usage: floor read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [IN_CAPSULE [random|sequential]]
  */
@@ -45,7 +45,7 @@ static uint8_t *place(struct server *s)
 	return s->store + (opt.random ? next_random(&s->random) : s->next++) % slots * opt.block;
 }
 
-/* One frame of the client, or its data; false where more must come first. */
+/* Handle a frame of the client, or its data; false if more must arrive first. */
 static bool serve_one(struct server *s)
 {
 	struct conn *c = &s->c;
@@ -159,7 +159,7 @@ static bool take_one(struct client *cl)
 	}
 }
 
-/* Run for some seconds; how long it was, by the clock. */
+/* Run for some seconds; return the elapsed time. */
 static double run(struct client *cl, double seconds)
 {
 	const double from = now();

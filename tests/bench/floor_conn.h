@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The floor's connections: frames in and out of a polled TCP socket, data straight to where it belongs.
+ * The floor's connections: frames in and out of a polled TCP socket, with data directly to its destination.
  *
  * One thread to a connection.
  */
@@ -155,7 +155,7 @@ static bool lasting(ssize_t n)
 	return true;
 }
 
-/* Until a good part of the socket's buffer is free: filling crumbs costs bandwidth. */
+/* Wait until a good part of the socket's buffer is free: small pieces cost bandwidth. */
 static void wait_for_room(const struct conn *c)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
@@ -218,8 +218,7 @@ static void make_room(struct conn *c)
 }
 
 /*
- * Whatever has come: large data where it belongs, the rest into the staging buffer; false for
- * nothing.
+ * Receive available data: large data into its destination, the rest into the staging buffer; false if there is none.
  */
 static bool receive(struct conn *c)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The floor of RoCEv2: what this machine's loopback UDP can do with the bytes of an NVMe-oF read, moved by two polling
- * threads with no RDMA and no NVMe between them, with the same offloads as the device (UDP_SEGMENT, UDP_GRO), but
- * without ICRC, and without a copy of what is sent.
+ * The floor of RoCEv2: the rate at which this machine's loopback UDP transfers the bytes of an NVMe-oF read, between
+ * two polling threads without RDMA and NVMe, with the same offloads as the device (UDP_SEGMENT, UDP_GRO), but without
+ * ICRC, and without a copy of sent data.
  *
  *   80 B request, answered by the data in packets of 4128 B and a 32 B response; acknowledgements with the requests
  *
- * No more is on its way than a socket's buffer holds; a packet that is lost ends the program.  Prints one JSON object.
+ * No more data is in flight than a socket's buffer holds; a lost packet ends the program.  Prints one JSON object.
  *
  * usage: floor_udp BLOCK_SIZE QUEUE_DEPTH SECONDS
  */
@@ -50,7 +50,7 @@ struct side {
 	void *owner;
 };
 
-/* Receive what is there. */
+/* Receive all available packets. */
 static void receive(struct side *s)
 {
 	struct mmsghdr msgs[BATCH];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory server, and the memory client, with peers that keep to no protocol. */
+/* The memory server and the memory client, with peers that violate the protocol. */
 #include "iwarp_pair.h"
 #include "memory/client_internal.h"
 #include "memory/server.h"
@@ -41,7 +41,7 @@ static void *connect_client(void *arg)
 	return NULL;
 }
 
-/* A connection, and the range of a store that keeps what is written back. */
+/* A connection, and the range of a store that records what is written back. */
 static bool line_open(struct line *l, const char *host, unsigned depth, uint64_t bytes)
 {
 	struct rdma_cm_id *id = NULL;
@@ -104,7 +104,7 @@ static void line_close(struct line *l, bool closed)
 	close(l->store.fd);
 }
 
-/* The completion's length is of the memory that was written, and not of a message. */
+/* The completion's length is that of the written memory, not of a message. */
 static void immediate(const char *host)
 {
 	struct memory_event event;
@@ -136,7 +136,7 @@ static void immediate(const char *host)
 	line_close(&l, event.type == MEMORY_EVENT_CLOSED);
 }
 
-/* A fence does not wait for what a host has asked to be made persistent. */
+/* A fence does not wait for PERSIST requests of a host. */
 static void long_persists(const char *host)
 {
 	const struct memory_ask ask = { .type = MEMORY_PERSIST, .length = LARGE };
@@ -163,7 +163,7 @@ static void long_persists(const char *host)
 	line_close(&l, event.type == MEMORY_EVENT_CLOSED);
 }
 
-/* The statuses of PERSIST, of ranges at the ends of what there is. */
+/* The statuses of PERSIST for ranges at the ends of the memory. */
 static void statuses(const char *host)
 {
 	static const struct {

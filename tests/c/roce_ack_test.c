@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Acknowledgements that wait: until the next visit of the port, until something is posted, until the queue is armed,
- * until the end of the connection, and no longer than a tick if nothing of that happens.
+ * Delayed acknowledgements: they are sent at the next visit of the port, when work is posted, when the queue is armed,
+ * at the end of the connection, and after a tick if none of these happens.
  */
 #include "roce_rig.h"
 
@@ -14,7 +14,7 @@ static void ticked(struct iw_caller *caller)
 	ro_tick_start(container_of(caller, struct ro_qp, caller));
 }
 
-/* Have a request of the peer's taken by one visit, which leaves its acknowledgement waiting; false if it was late. */
+/* Let one visit take a request of the peer, whose acknowledgement is delayed; false if it was late. */
 static bool take_one(struct rig *rig)
 {
 	const struct ro_bth bth = {
@@ -43,7 +43,7 @@ static uint32_t last(void)
 	return (psn - 1) & RO_MASK24;
 }
 
-/* A tick may come first on a machine that is busy; then the attempt shows nothing. */
+/* On a busy machine a tick may come first; then the attempt shows nothing. */
 static void goes_along(struct rig *rig)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->mem, 64, rig->mr->lkey };
@@ -99,7 +99,7 @@ static void armed(struct rig *rig)
 	CHECK(rig_answered(rig, RO_OP_ACK, last()));
 }
 
-/* Nothing of this process visits the port. */
+/* No thread of this process visits the port. */
 static bool came(struct rig *rig)
 {
 	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };

@@ -28,7 +28,7 @@ static void send_atomic(struct rig *rig, uint8_t opcode, uint32_t psn, uint32_t 
 	rig_send(rig, rig->port, &bth, body, sizeof(body));
 }
 
-/* Whether the answer is the value that was there. */
+/* Whether the answer is the original value. */
 static bool was(struct rig *rig, uint32_t psn, uint64_t expected)
 {
 	return rig_answered(rig, RO_OP_ATOMIC_ACK, psn) && rig->got[RO_BTH] == RO_CREDITS_UNLIMITED &&
@@ -124,7 +124,7 @@ static void requester(struct rig *rig)
 	CHECK(post(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 4) == EINVAL, "(the result has 8 bytes)");
 	CHECK(!post(rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 8) && asked(rig, RO_OP_FETCH_ADD, RIG_PSN, 5, 0));
 	CHECK(!post(rig, IBV_WR_ATOMIC_CMP_AND_SWP, 8) && asked(rig, RO_OP_CMP_SWAP, RO_MASK24, 6, 5));
-	answer(rig, RO_MASK24, 99);	/* that of the first was lost: both are sent again */
+	answer(rig, RO_MASK24, 99);	/* the answer to the first was lost: both are sent again */
 	CHECK(asked(rig, RO_OP_FETCH_ADD, RIG_PSN, 5, 0) && asked(rig, RO_OP_CMP_SWAP, RO_MASK24, 6, 5));
 	CHECK(!value(rig, 0));
 	answer(rig, RIG_PSN, 42);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests to the connection manager of the embedded RoCEv2 device, whose addresses may be forged. */
+/* Requests to the connection manager of the embedded RoCEv2 device, with addresses that may be forged. */
 #include "roce_rig.h"
 
 #include "events.h"
@@ -50,7 +50,7 @@ static void send_request(struct rig *rig, uint32_t qpn, uint32_t comm)
 	send_message(rig, &f);
 }
 
-/* The next event, which is of this type. */
+/* Return the id of the next event, which must be of this type. */
 static struct rdma_cm_id *event(struct rig_cm *cm, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *e;
@@ -80,7 +80,7 @@ static struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
 	return (struct ro_id *)id;
 }
 
-/* An address that was only said to be the peer's gets one answer for each request. */
+/* An address that may not be the peer's gets one answer for each request. */
 static void answered_once(struct rig *rig, struct rig_cm *cm)
 {
 	struct ro_cm_fields f, rtu = { .kind = RO_CM_RTU, .local_comm = PEER_COMM };
@@ -125,7 +125,7 @@ static void answered_once(struct rig *rig, struct rig_cm *cm)
 	pthread_mutex_unlock(&iw_cm_lock);
 }
 
-/* A stranger is not told either that a connection ends which it never confirmed. */
+/* A peer that never confirmed a connection is not notified of its end either. */
 static void not_told(struct rig *rig, struct rig_cm *cm)
 {
 	const struct ro_cm_fields f = { .kind = RO_CM_DREQ, .local_comm = 1, .remote_comm = 2 };
@@ -140,7 +140,7 @@ static void not_told(struct rig *rig, struct rig_cm *cm)
 	CHECK(next_message(rig).kind == RO_CM_DREP, "(and nothing came before it)");
 }
 
-/* The peer no longer waits for an answer, of which it has not heard. */
+/* The peer no longer waits for an answer, which it has not received. */
 static void no_longer_waited_for(struct rig *rig, struct rig_cm *cm)
 {
 	const struct ro_cm_fields f = { .kind = RO_CM_REJ, .local_comm = PEER_COMM, .reason = RO_REJ_TIMEOUT };
@@ -183,7 +183,7 @@ static void refuse(struct rig *rig, struct ro_id *id, uint32_t comm, uint16_t re
 	send_message_to(rig, id->port, &f);
 }
 
-/* Without a listener the request is refused at once, or comes again for a while if the application wants that. */
+/* Without a listener, the request is refused at once, or repeated for a while if the application requests that. */
 static void refused(struct rig *rig, struct rig_cm *cm)
 {
 	struct iwarp_options old, o;
@@ -219,7 +219,7 @@ static void refused(struct rig *rig, struct rig_cm *cm)
 	ro_destroy_id(&id->id);
 }
 
-/* Without a response the peer is told that the request is over, with the GUID by which it knows it. */
+/* Without a response, the peer is told that the request has ended, with the GUID by which it knows the request. */
 static void unanswered(struct rig *rig, struct rig_cm *cm)
 {
 	struct iwarp_options old, o;
@@ -256,7 +256,7 @@ static void unanswered(struct rig *rig, struct rig_cm *cm)
 	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_TIMEOUT);
 }
 
-/* No descriptor is left for the second address: what the first one got is given back. */
+/* No descriptor is left for the second address: the first address's objects are released. */
 static void listen_fails(struct rig_cm *cm)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(SERVICE + 1) };

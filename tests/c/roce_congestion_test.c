@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Congestion of the embedded RoCEv2 device: marked packets are told to the peer, and what the peer tells is heeded. */
+/*
+ * Congestion of the embedded RoCEv2 device: marked packets are reported to the peer, and the peer's reports reduce the
+ * rate.
+ */
 #include "roce_rig.h"
 
 static uint32_t next_psn;
 
-/* A request of 4 bytes; the IP header has these bits of congestion. */
+/* A request of 4 bytes, with these ECN bits in the IP header. */
 static void send_write(struct rig *rig, int ecn)
 {
 	const struct ro_bth bth = {
@@ -47,7 +50,7 @@ static void marked(struct rig *rig)
 	CHECK(acknowledged(rig));
 }
 
-/* The bits of congestion that a packet of the device has. */
+/* The ECN bits of a packet of the device. */
 static int bits_of(struct rig *rig)
 {
 	_Alignas(struct cmsghdr) uint8_t control[64];
@@ -84,7 +87,7 @@ static void send_cnp(struct rig *rig, uint32_t qpn)
 	rig_send(rig, rig->port, &bth, body, sizeof(body));
 }
 
-/* Have everything taken that was sent before. */
+/* Let the device receive everything that was sent before. */
 static void settle(struct rig *rig)
 {
 	send_write(rig, 0);

@@ -5,7 +5,7 @@
 enum {
 	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | VERBS_ACCESS_FLUSH_GLOBAL |
 	      VERBS_ACCESS_FLUSH_PERSISTENT,
-	LARGE = 8 << 20,	/* more than is written back at a go */
+	LARGE = 8 << 20,	/* more than is written back at once */
 };
 #define ADDRESS 0x1122334455667788ull
 
@@ -106,7 +106,7 @@ static void long_flush(struct rig *rig)
 	}
 	CHECK(memory[0] == 0xa5);
 
-	/* the memory goes meanwhile */
+	/* the memory is deregistered meanwhile */
 	send_flush(rig, 0, RO_PLT_PERSISTENT, mr->rkey, (uintptr_t)memory, LARGE);
 	iw_dereg_mr(mr);
 	free(memory);
@@ -250,7 +250,9 @@ static void requester(struct rig *rig)
 	rig_close(rig);
 }
 
-/* Whether the next FLUSH with this PSN that the peer receives has this ICRC; repetitions of earlier ones are passed over. */
+/*
+ * Whether the next FLUSH with this PSN that the peer receives has this ICRC; repetitions of earlier ones are skipped.
+ */
 static bool flushed_with(struct rig *rig, uint32_t psn, rig_icrc *icrc)
 {
 	struct ro_flow flow;
@@ -286,7 +288,7 @@ static void post_persist(struct rig *rig)
 	CHECK(!post_flush(rig, VERBS_FLUSH_PERSISTENT, VERBS_FLUSH_MR));
 }
 
-/* Linux's rxe takes a FLUSH with its own ICRC only, and sends no other. */
+/* Linux's rxe accepts a FLUSH only with its own form of ICRC, and sends only that. */
 static void rxe_icrc(struct rig *rig)
 {
 	struct ibv_mr *mr;

@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-/* In the child: the parent's ports come into no list again, and a new one is found. */
+/* In the child, the parent's ports are not added to any list again, and a new one is found. */
 static int child(struct rig *rig)
 {
 	union ro_addr own = rig_address();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CRC-32 of every length by each way of this processor, and ICRCs whose identification is guessed right or wrong. */
+/*
+ * CRC-32 of every length by each implementation for this processor, and ICRCs whose identification is guessed correctly
+ * or incorrectly.
+ */
 #include "check.h"
 #include "roce/crc32_ways.h"
 #include "roce/icrc.h"

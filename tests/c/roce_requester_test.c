@@ -32,7 +32,7 @@ static struct ibv_wc completed(struct rig *rig)
 	return wc;
 }
 
-/* A tick of the timer, as the helper gives it to the connections of the connection manager. */
+/* A tick of the timer, as the helper delivers it to the connections of the connection manager. */
 static void tick(struct rig *rig)
 {
 	pthread_mutex_lock(&iw_cm_lock);
@@ -91,7 +91,7 @@ static void never_ready(struct rig *rig)
 	rig_close(rig);
 }
 
-/* The peer falls silent: requests are sent again as often as the limit says, and then the connection ends. */
+/* The peer stops answering: requests are repeated up to the limit, and then the connection ends. */
 static void silent(struct rig *rig)
 {
 	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;

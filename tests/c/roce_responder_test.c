@@ -45,12 +45,15 @@ static void repeated(struct rig *rig)
 	CHECK(rig_answered(rig, RO_OP_ACK, 2) && aeth(rig) == RO_NAK_SEQUENCE && !rig->mem[64]);
 }
 
-/* A READ came twice, and its memory went when the first answer had arrived: the second one ends early, and that is all. */
+/*
+ * A READ came twice, and its memory was deregistered when the first answer had arrived: the second answer ends early,
+ * without another effect.
+ */
 static void late(struct rig *rig)
 {
 	struct ibv_mr *mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, IBV_ACCESS_REMOTE_READ);
 	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
-	const uint32_t packets = 80;	/* more than are answered at a go */
+	const uint32_t packets = 80;	/* more than are answered at once */
 
 	check_section("a repeated READ whose memory goes");
 	send_request(rig, RO_OP_READ_REQ, 2, mr->rkey, 0, packets * RIG_MTU, 0);
@@ -66,7 +69,7 @@ static void late(struct rig *rig)
 	CHECK(aeth(rig) == RO_CREDITS_UNLIMITED && ro_get24(rig->got + 9) == 2 + packets, "(it goes on)");
 }
 
-/* Responses without a request, and acknowledgements of what was not sent. */
+/* Responses without a request, and acknowledgements of packets that were not sent. */
 static void unasked(struct rig *rig)
 {
 	struct ro_bth bth = { .qpn = rig->qp->qp.qp_num };
@@ -133,7 +136,7 @@ static void beyond(struct rig *rig)
 	}
 }
 
-/* Memory that goes while it is read: the answer is about the first packet that is missing. */
+/* Memory that is deregistered while it is read: the answer names the first missing packet. */
 static void gone(struct rig *rig)
 {
 	struct ibv_mr *mr;
@@ -172,7 +175,7 @@ static struct ibv_wc received(struct rig *rig)
 	return wc;
 }
 
-/* A message without a receive is refused for now, and nothing of it stays; the peer sends it again. */
+/* A message without a receive is refused for now, and none of its data is kept; the peer sends it again. */
 static void immediate(struct rig *rig)
 {
 	const uint8_t data[RO_IMM + 4] = { 1, 2, 3, 4, 0xbb, 0xbb, 0xbb, 0xbb }, imm[RO_IMM] = { 1, 2, 3, 4 };
@@ -187,7 +190,7 @@ static void immediate(struct rig *rig)
 	bth.qpn = rig->qp->qp.qp_num;
 	rig_send(rig, rig->port, &bth, data, sizeof(data));
 	CHECK(rig_answered(rig, RO_OP_ACK, RIG_PSN) && (aeth(rig) & RO_AETH_KIND) == rnr && !rig->mem[1024]);
-	bth.psn = RO_MASK24;	/* what follows is neither taken nor another gap */
+	bth.psn = RO_MASK24;	/* later packets are neither accepted nor reported as a second gap */
 	rig_send(rig, rig->port, &bth, data, sizeof(data));
 	post_receive(rig, 1);
 	bth.psn = RIG_PSN;
@@ -214,7 +217,7 @@ static void immediate(struct rig *rig)
 	rig_close(rig);
 }
 
-/* More READs at once than this end agreed to answer. */
+/* More concurrent READs than this end agreed to answer. */
 static void too_many_reads(struct rig *rig)
 {
 	check_section("one READ more than was agreed on");

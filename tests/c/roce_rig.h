@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One queue pair of the embedded RoCEv2 device whose peer is a plain UDP socket, and a second port beside its own. */
+/*
+ * A queue pair of the embedded RoCEv2 device whose peer is a plain UDP socket, and a second port in addition to its
+ * own.
+ */
 #ifndef ROCE_RIG_H
 #define ROCE_RIG_H
 

@@ -4,7 +4,7 @@
 
 #include "events.h"
 
-/* Two ports have two locks: a queue pair must not get into the list of a port that is not its own. */
+/* Two ports have two locks: a queue pair must not be added to the list of a port that is not its own. */
 static void packet_at_another_port(struct rig *rig)
 {
 	struct ro_responder *r = &rig->qp->rsp;
@@ -47,7 +47,7 @@ static bool told_over(struct rig *rig)
 	return rig_next(rig) && ro_get16(rig->got + RO_BTH + RO_DETH + 16) == RO_CM_DREP;
 }
 
-/* The last use of a port may be that of a DREQ: an answer that another port received must not free it. */
+/* The last reference to a port may be that of a DREQ: an answer that a different port received must not free it. */
 static void message_at_another_port(struct rig *rig)
 {
 	struct ro_cm_fields f = {
@@ -92,7 +92,7 @@ static void message_at_another_port(struct rig *rig)
 	iw_destroy_event_channel(channel);
 }
 
-/* The helper goes on to timers and other ports, and lets the lock go, however many messages come. */
+/* The helper continues with timers and other ports, and releases the lock, however many messages come. */
 static void flood(struct rig *rig)
 {
 	const struct ro_cm_fields rej = { .kind = RO_CM_REJ, .local_comm = 5, .remote_comm = 6 };

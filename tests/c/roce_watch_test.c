@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice of the completion queue whose epoll has the socket of a port of the embedded RoCEv2 device. */
+/* The choice of the completion queue whose epoll contains the socket of a port of the embedded RoCEv2 device. */
 #include "roce_rig.h"
 
 #include "iwarp/chan.h"

@@ -62,7 +62,7 @@ static int block_device(void)
 		check(cut == NVME_UNRECOVERED_READ_ERROR && direct_cut == cut,
 		      "EIO is an unrecovered read error (%#x, %#x)", cut, direct_cut);
 	close_store(ring, store);
-	/* Sparse again and larger than its filesystem: writes go to the cache, and no further. */
+	/* A sparse file that is larger than its filesystem's space: writes reach the cache only. */
 	if (truncate(path, 0) || truncate(path, 4 * MIB) || ioctl(loop, LOOP_SET_CAPACITY))
 		return 3;
 	store = open_store("file", device, 0, 4096, 0, false);

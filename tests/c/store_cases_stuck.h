@@ -71,7 +71,7 @@ static bool kernel_punts_frozen_writes(void)
 	       major > 6 || (major == 6 && minor >= 12);
 }
 
-/* A filesystem of its own on a loop device: its folder, and a descriptor to freeze it by. */
+/* A separate filesystem on a loop device: its folder, and a descriptor with which it is frozen. */
 static int make_filesystem(char *path, size_t len)
 {
 	char command[512], device[64];

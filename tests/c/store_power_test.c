@@ -200,7 +200,7 @@ static void test_many_slots(void)
 
 enum { HISTORY_BLOCK = 512, HISTORY_WRITES = 6, HISTORY_BLOCKS = 2 };
 
-/* Writes by random slots, a failure at a random step, opening, and a look: whether all is as promised. */
+/* Writes by random slots, a failure at a random step, and opening: whether all promises hold. */
 static bool history_holds(unsigned seed, bool early)
 {
 	struct store store = power_store_of(HISTORY_BLOCK);

@@ -140,7 +140,7 @@ static void case_inject_hang(struct queue *q)
 	CHECK(!queue_wait(q, sqe[0].cid) && !queue_wait(q, sqe[7].cid), "afterwards they run");
 }
 
-/* Dropped commands stay so; their connection's end frees them. */
+/* Dropped commands are never answered; the end of their connection frees them. */
 static void case_inject_drop(void)
 {
 	struct target_inject_options options = inject_options(TARGET_INJECT_DROP);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: whatever a target says while a controller is brought up (events of the connection and
- * their private data, properties, Identify, features, statuses), the host connects or says in a
- * sentence why not, writes nowhere but where it may, believes no geometry that it could not use, and
- * leaves nothing behind.
+ * Invariant: whatever a target answers while a controller is brought up (events of the connection and their private
+ * data, properties, Identify, features, statuses), the host connects or reports why not, writes only to its own memory,
+ * accepts no geometry that it cannot use, and releases all objects.
  *
- * The input spoils the answers of a right target, one after the other; once it is used up the rest
- * is right.  The device is host_mock.h.
+ * The input changes the answers of a correct target, one after the other; when the input is used up, the other answers
+ * are correct.  The device is host_mock.h.
  */
 #include "host_mock.h"
 
 enum { PAGE = 4096 };
 
 static const uint8_t *at, *end;
-static unsigned asked;			/* times that the status was asked for */
+static unsigned asked;			/* number of queries of the status */
 
 static uint8_t take8(void)
 {
@@ -29,7 +28,7 @@ static void spoil(uint8_t *bytes, unsigned size)
 	}
 }
 
-/* The target's memory access: to where the command says, which the host must have given. */
+/* The target's memory access, to the address in the command, for which the host must have given a key. */
 static void put(const struct nvme_sqe *sqe, const uint8_t *page)
 {
 	const uint32_t length = nvme_sgl_keyed_length(&sqe->sgl);

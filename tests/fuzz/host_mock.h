@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device that exists only in memory, for fuzzing the host's side of a queue: what is posted stays
- * until the fuzzer, who plays the target, completes and answers it.
+ * A device that exists only in memory, for fuzzing the host's side of a queue: posted work stays until the fuzzer,
+ * which acts as the target, completes and answers it.
  *
- * Every promise that a host makes to a device is checked as it is used, and at the end nothing may be
- * left of it (mock_nothing_left).
+ * Every obligation of a host to a device is checked during use, and at the end no object may be left
+ * (mock_nothing_left).
  */
 #ifndef FUZZ_HOST_MOCK_H
 #define FUZZ_HOST_MOCK_H
@@ -17,16 +17,16 @@
 
 enum { RING = 8192, EVENTS = 64, MWS = 64, MW_KEYS = 0x40000000 };
 
-/* A queue pair, with what was posted to it. */
+/* A queue pair, with the work posted to it. */
 struct mock_qp {
-	struct ibv_qp qp;		/* first: what the host sees */
+	struct ibv_qp qp;		/* first: the host sees it */
 	struct rdma_cm_id *id;
 	struct ibv_qp_init_attr init;
 	bool error;
 	struct ibv_recv_wr recv[RING];
 	struct ibv_sge recv_sge[RING];
 	unsigned recv_head, recv_tail;
-	struct {			/* what was sent and is not complete yet */
+	struct {			/* sent, and not complete yet */
 		uint64_t wr_id;
 		bool signalled;
 	} sent[RING];
@@ -43,7 +43,7 @@ struct mock_mw {
 
 struct mock_cq {
 	struct ibv_cq cq;		/* first */
-	struct mock_qp *qp;		/* whose completions it has */
+	struct mock_qp *qp;		/* whose completions it gets */
 };
 
 struct mock_event {
@@ -60,8 +60,8 @@ struct mock_channel {
 static struct mock {
 	struct ibv_context context;
 	struct ibv_device device;
-	struct mock_qp *qp;		/* the one that was made last */
-	unsigned give;			/* completions that poll_cq may still give */
+	struct mock_qp *qp;		/* the latest one */
+	unsigned give;			/* completions that poll_cq may still return */
 	bool windows;			/* the device has them */
 	uint32_t inline_most;		/* bytes that can be sent inline */
 	struct mock_mw *mws[MWS];
@@ -78,7 +78,7 @@ static void mock_wc(struct mock_qp *qp, uint64_t wr_id, enum ibv_wc_status statu
 							.byte_len = length };
 }
 
-/* So many of the signalled SENDs that were posted first have left, with what was posted before them. */
+/* Complete the first count signalled SENDs, and all work that was posted before them. */
 static void mock_complete(struct mock_qp *qp, unsigned count, enum ibv_wc_status status)
 {
 	while (count && qp->sent_tail != qp->sent_head) {
@@ -156,7 +156,7 @@ static bool mock_key_valid(uint32_t key)
 	return mw ? mw->key == key : mr && mr->rkey == key;
 }
 
-/* The peer uses it: the host must have given it so much. */
+/* The peer uses a key: the host must have given access to the whole range. */
 static void mock_key(uint32_t key, uint64_t addr, uint64_t length)
 {
 	const struct mock_mw *mw = mock_window(key);
@@ -171,7 +171,7 @@ static void mock_key(uint32_t key, uint64_t addr, uint64_t length)
 
 /* ---- work ---- */
 
-/* The queue pair goes into the error state: what is posted comes back. */
+/* The queue pair enters the error state: all posted work is returned. */
 static void mock_fail(struct mock_qp *qp)
 {
 	qp->error = true;
@@ -180,7 +180,7 @@ static void mock_fail(struct mock_qp *qp)
 		mock_wc(qp, qp->recv[qp->recv_tail % RING].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
-/* Bytes from the target, into the receive that was posted first; false if there is none. */
+/* Bytes from the target go into the receive that was posted first; false if there is no receive. */
 static bool mock_message(struct mock_qp *qp, const void *bytes, uint32_t length)
 {
 	const unsigned i = qp->recv_tail % RING;
@@ -223,13 +223,13 @@ static int mock_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ib
 				mock_fail(qp);
 			continue;
 		}
-		if (wr->opcode == IBV_WR_RDMA_WRITE) {	/* a nudge: it moves nothing */
+		if (wr->opcode == IBV_WR_RDMA_WRITE) {	/* a nudge: it transfers nothing */
 			REQUIRE(!wr->num_sge && !wr->send_flags);
 			continue;
 		}
 		REQUIRE(wr->opcode == IBV_WR_SEND && wr->num_sge >= 1 &&
 			wr->num_sge <= (int)qp->init.cap.max_send_sge);
-		/* memory that is used later is in use until a completion says that it is not */
+		/* memory that is used later remains in use until a completion */
 		REQUIRE(wr->send_flags & (IBV_SEND_INLINE | IBV_SEND_SIGNALED));
 		for (int i = 0; i < wr->num_sge; i++)
 			mock_mr(wr->sg_list[i].lkey, wr->sg_list[i].addr, wr->sg_list[i].length);
@@ -282,7 +282,7 @@ static void mock_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int 
 		return;
 	e = calloc(1, sizeof(*e));
 	e->event = (struct rdma_cm_event){ .id = id, .event = type, .status = status };
-	if (length) {	/* exactly as long, so that reading behind it is seen */
+	if (length) {	/* of the exact length, so that reading past its end is detected */
 		e->data = malloc(length);
 		memcpy(e->data, data, length);
 		e->event.param.conn.private_data = e->data;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The rest of the verbs table of host_mock.h: what is made and destroyed.
- */
+/* The rest of the verbs table of host_mock.h: creation and destruction of objects. */
 #ifndef FUZZ_HOST_MOCK_TABLE_H
 #define FUZZ_HOST_MOCK_TABLE_H
 

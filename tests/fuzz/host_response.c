@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: whatever a target answers, and in whatever order sends, answers and the end of the
- * connection are seen, each submitted command comes back exactly once, with the answer that was given
- * to it; an answer without a command ends the connection with a reason; while it lives enough receives
- * are posted for the outstanding commands; at the end no object is left.
+ * Invariant: whatever a target answers, and in whatever order sends, answers and the end of the connection are seen,
+ * each submitted command is returned exactly once, with its own answer; an answer without a command ends the connection
+ * with a reason; as long as the connection exists, enough receives are posted for the outstanding commands; at the end
+ * no object is left.
  *
- * The input is a list of steps over a mock device (host_mock.h): commands of the host, answers and
- * malformed messages of the target, completions, events, and what the polling thread does.  The device
- * has memory windows or not; with keys of commands, none is valid once its command is back.
+ * The input is a list of steps over a mock device (host_mock.h): commands of the host, answers and malformed messages
+ * of the target, completions, events, and actions of the polling thread.  The device has memory windows or not; with
+ * keys of commands, a key is invalid once its command is returned.
  */
 #include "host_mock.h"
 
@@ -16,7 +16,7 @@ enum { SIZE = 8, USERS = 64, DATA = 65536, IN_CAPSULE = 4096, RIGHT = 0x600d, TA
 struct run {
 	const uint8_t *p, *end;
 	struct host_queue *q;
-	bool out[USERS];		/* submitted, and not back */
+	bool out[USERS];		/* submitted, and not returned */
 	struct { uint16_t cid; unsigned user; uint32_t key; } asked[USERS];	/* seen by the target, in order */
 	uint32_t keys[USERS];		/* that ends with each user's command, or 0 */
 	bool buffers;			/* keys are of buffers */
@@ -39,7 +39,7 @@ static void seen(struct mock_qp *qp, const struct nvme_sqe *sqe)
 	uint32_t key = 0;
 
 	(void)qp;
-	/* what was answered under this CID is long over */
+	/* the answered command with this CID ended long ago */
 	for (unsigned i = 0; i < run->asked_count; i++)
 		if (run->asked[i].cid == sqe->cid)
 			run->asked[i--] = run->asked[--run->asked_count];
@@ -79,7 +79,7 @@ static void submit(struct run *r, const struct host_memory *memory, uint8_t how)
 	r->out[user] = true;
 }
 
-/* The answer to a command that the target has seen, as the input spoils it. */
+/* The answer to a command that the target has seen, with the changes of the input. */
 static void respond(struct run *r, uint8_t how)
 {
 	uint8_t bytes[32] = { 0 };
@@ -104,7 +104,7 @@ static void respond(struct run *r, uint8_t how)
 }
 
 /*
- * The answer to a command, and a key is taken away with it: its own, as requested, an unknown key, or that of a
+ * The answer to a command, with the invalidation of a key: its own, as requested, an unknown key, or that of a
  * different command.
  */
 static void invalidating(struct run *r, uint8_t how)
@@ -129,7 +129,7 @@ static void invalidating(struct run *r, uint8_t how)
 		r->asked[0] = r->asked[--r->asked_count];
 }
 
-/* The user's command is back, and the peer can no longer use its key. */
+/* The user's command is returned, and the peer can no longer use its key. */
 static void key_ended(struct run *r, unsigned user)
 {
 	REQUIRE(!r->keys[user] || !mock_key_valid(r->keys[user]));
@@ -228,7 +228,7 @@ static void step(struct run *r, const struct host_memory *memory)
 	}
 }
 
-/* With the connection up, all that is out is answered and comes back. */
+/* While the connection is up, all outstanding commands are answered and returned. */
 static void settle(struct run *r)
 {
 	mock_event(r->q->id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, NULL, 0);	/* it concerns no command */
@@ -244,7 +244,7 @@ static void settle(struct run *r)
 			REQUIRE(mock_message(mock.qp, &cqe, sizeof(cqe)) || mock.qp->error);
 		poll(r, RING, USERS);
 	}
-	mock_complete(mock.qp, RING, IBV_WC_SUCCESS);	/* keys that the host takes back */
+	mock_complete(mock.qp, RING, IBV_WC_SUCCESS);	/* keys that the host invalidates */
 	poll(r, RING, USERS);
 	if (!r->q->lost) {
 		REQUIRE(!host_queue_outstanding(r->q));

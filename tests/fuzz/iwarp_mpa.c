@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: an MPA frame is understood alike in whatever pieces it comes, asks for more only while
- * there may be more, and what is accepted is written back to the same bytes.
+ * Invariant: an MPA frame is decoded in the same way in whatever pieces it comes, the decoder requests more bytes only
+ * while there may be more, and an accepted frame is encoded to the same bytes.
  */
 #include "iwarp.h"
 
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	reply = data[0] & 1;
 	memcpy(frame, reply ? MPA_KEY_REP : MPA_KEY_REQ, MPA_KEY_LEN);
-	if (data[0] & 2) {	/* else the key is the input's too */
+	if (data[0] & 2) {	/* otherwise the key comes from the input, too */
 		len = size - 1 < sizeof(frame) - MPA_KEY_LEN ? (uint32_t)size - 1 : sizeof(frame) - MPA_KEY_LEN;
 		memcpy(frame + MPA_KEY_LEN, data + 1, len);
 		len += MPA_KEY_LEN;

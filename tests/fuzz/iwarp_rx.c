@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: whatever a peer sends on an established connection, in whatever pieces, memory that it was
- * not given stays as it is, every posted work request completes exactly once, everything sent is received
- * as long as there are receives for it, and nothing crashes.
+ * Invariant: whatever a peer sends on an established connection, in whatever pieces, memory to which it has no access
+ * is unchanged, every posted work request completes exactly once, everything sent is received as long as there are
+ * receives for it, and nothing crashes.
  *
- * The input is a list of steps: valid frames in which the input changes bytes, raw bytes, and what
- * the application does meanwhile: it posts work, binds and invalidates a window.  Receives come from a queue
- * of the queue pair's own or from a shared one.  The queue pair's socket is one end of a socketpair.
+ * The input is a list of steps: valid frames in which the input changes bytes, raw bytes, and actions of the
+ * application: it posts work, binds and invalidates a window.  Receives come from a queue of the queue pair's own or
+ * from a shared one.  The queue pair's socket is one end of a socketpair.
  */
 #include "util/crc32c.h"
 #include "iwarp.h"
@@ -62,7 +62,7 @@ static void poll_all(struct run *r)
 		;
 }
 
-/* The socket is full: all that may be missing is a shared receive. */
+/* The socket is full: only a shared receive may be missing. */
 static void unstick(struct run *r)
 {
 	struct ibv_sge sge = { (uintptr_t)(mem + GUARD), MEM, shared->lkey };
@@ -97,7 +97,7 @@ static void put(struct run *r, const uint8_t *p, size_t len, uint32_t cut)
 	}
 }
 
-/* A frame that would be accepted; then spoil says what is wrong with it. */
+/* A frame that would be accepted, before spoil changes fields of it. */
 static void frame(struct run *r, struct input *in)
 {
 	static uint8_t f[FPDU_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A device that exists only in memory, for fuzzing the memory server: one queue pair at a time, whose completions are
- * given when they are told to be.  Every promise of the server to a device is checked as it is used, and so is every
- * answer to the peer.
+ * delivered on demand.  Every obligation of the server to a device is checked during use, and so is every answer to the
+ * peer.
  */
 #ifndef FUZZ_MEMORY_MOCK_H
 #define FUZZ_MEMORY_MOCK_H
@@ -23,9 +23,9 @@ static struct {
 	struct ibv_comp_channel *channel;
 	struct ibv_mr *range;		/* that is registered for the peer */
 	bool up, error, armed;
-	struct ibv_wc wc[QUEUE];	/* given by poll_cq */
+	struct ibv_wc wc[QUEUE];	/* returned by poll_cq */
 	unsigned wc_head, wc_tail;
-	struct ibv_wc sent[QUEUE];	/* of which the device has not told yet */
+	struct ibv_wc sent[QUEUE];	/* not reported by the device yet */
 	unsigned sent_head, sent_tail;
 	struct ibv_recv_wr receives[QUEUE];
 	struct ibv_sge sge[QUEUE];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Invariant: whatever messages a host of remote memory sends, each PERSIST and ECHO has one answer while the connection
- * lives, with the status that its range deserves, and nothing beyond the range is touched; OPEN and AUTH are told to the
- * control thread as they were sent; the key is gone before the queue pair, CLOSED comes once, and then nothing is left.
+ * exists, with the status for its range, and no memory outside of the range is accessed; OPEN and AUTH are passed to
+ * the control thread as they were sent; the key is invalidated before the queue pair is destroyed, CLOSED comes once,
+ * and then no object is left.
  *
- * The input is a list of steps over a mock device: messages, how far completions come, what the control thread does, the
- * end of the connection.  The server has no thread: turns are steps too.
+ * The input is a list of steps over a mock device: messages, delivered completions, actions of the control thread, the
+ * end of the connection.  The server has no thread: its turns are steps, too.
  */
 #include <sys/mman.h>
 
@@ -19,7 +20,7 @@ struct run {
 	struct memory_server *server;
 	struct memory_conn *conn;
 	struct store store;
-	/* OPENs and AUTHs that the control thread will be told of */
+	/* OPENs and AUTHs that will be reported to the control thread */
 	struct {
 		uint8_t bytes[MEMORY_MESSAGE];
 		uint32_t length;
@@ -179,7 +180,7 @@ static void step(struct run *r)
 	}
 }
 
-/* All that was sent is answered if the connection lives; then it ends, and all is given back. */
+/* If the connection exists, all requests are answered; then it ends, and everything is released. */
 static void finish(struct run *r)
 {
 	for (unsigned n = 0; n < 400; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of the mock devices of the target's and of the host's fuzzers: objects that are created, counted
- * and destroyed, and memory that is accessed only where it is registered.
+ * Parts of the mock devices of the target's and of the host's fuzzers: objects that are created, counted and destroyed,
+ * and memory of which only registered parts are accessed.
  */
 #ifndef FUZZ_MOCK_OBJECTS_H
 #define FUZZ_MOCK_OBJECTS_H
@@ -22,7 +22,7 @@ enum { MRS = 64, MRS_KEYS = 1 << 20 };
 
 static struct {
 	struct ibv_mr *mrs[MRS];
-	unsigned count;			/* made and not destroyed */
+	unsigned count;			/* created and not destroyed */
 	unsigned registered;
 } mock_objects;
 

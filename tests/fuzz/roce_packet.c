@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: a packet that is taken has its headers and payload inside of its bytes; a message of the connection
- * manager that is taken has its private data inside of it, and what is written is read back as it was.
+ * Invariant: the headers and payload of an accepted packet are within its bytes; the private data of an accepted
+ * message of the connection manager is within the message, and an encoded message is decoded to the same fields.
  */
 #include "roce/cm_wire.h"
 #include "roce/wire.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: whatever packets a peer sends on an established connection, in whatever order, memory that it was not
- * given stays as it is, every posted work request completes exactly once, and nothing crashes.
+ * Invariant: whatever packets a peer sends on an established connection, in whatever order, memory to which it has no
+ * access is unchanged, every posted work request completes exactly once, and nothing crashes.
  *
- * The input is a list of steps: packets that are right except for what the input spoils, and what the application does
- * meanwhile: it posts work, binds and invalidates a window, and time passes without an answer.
+ * The input is a list of steps: packets that are valid except for fields that the input changes, and actions of the
+ * application: it posts work, binds and invalidates a window, and waits without an answer.
  */
 #include "roce/cm.h"
 
@@ -56,7 +56,7 @@ static void poll_all(struct run *r)
 		r->completed++;
 }
 
-/* As the port gives it to the queue pair. */
+/* Pass a packet to the queue pair as the port does. */
 static void deliver(struct run *r, const uint8_t *buf, uint32_t len, bool congested)
 {
 	struct iw_epoch *section = iw_section_lock(&port->lock);
@@ -72,7 +72,7 @@ static void deliver(struct run *r, const uint8_t *buf, uint32_t len, bool conges
 	iw_section_unlock(section, &port->lock);
 }
 
-/* A packet that would be taken; then spoil says what is wrong with it. */
+/* A packet that would be accepted, before spoil changes fields of it. */
 static void packet(struct run *r, struct input *in)
 {
 	static uint8_t buf[RO_PACKET_MAX];
@@ -168,7 +168,7 @@ static void application(struct run *r, struct input *in)
 	struct ibv_recv_wr rw = { .sg_list = &sge, .num_sge = 1 }, *bad;
 	struct iw_epoch *section;
 
-	if (what & 0x40) {	/* no answer came for long */
+	if (what & 0x40) {	/* no answer came for a long time */
 		section = iw_section_lock(&r->qp->lock);
 		if (ro_qp_state(r->qp) == IBV_QPS_RTS) {
 			struct ro_burst b;

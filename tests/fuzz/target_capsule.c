@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invariant: whatever capsules a host sends, each of 64 bytes or more has exactly one response while
- * the connection lives, and is counted once; of one that was taken back nothing was done; nothing but
- * registered memory is touched, and when it is over every buffer, request, namespace count and byte is
- * back.
+ * Invariant: whatever capsules a host sends, each of 64 bytes or more has exactly one response while the connection
+ * exists, and is counted once; a command that was taken back has had no effect; only registered memory is accessed, and
+ * at the end every buffer, request, namespace count and byte has been returned.
  *
- * The input is a list of steps over a mock device and mock stores (target_mock.h): capsules, how far
- * completions and stores come, what the control thread answers, the end of the connection.
+ * The input is a list of steps over a mock device and mock stores (target_mock.h): capsules, completions of the device
+ * and the stores, answers of the control thread, the end of the connection.
  */
 #include "target_run.h"
 
@@ -82,7 +81,7 @@ static void capsule(struct run *r)
 	memcpy(bytes, &sqe, sizeof(sqe));
 	shared[sqe.cid] |= sent[sqe.cid]++ != mock.answered[sqe.cid];
 	changed[sqe.cid] = false;
-	/* what lies in the capsule may be ranges, or a list that the input spoils */
+	/* the data in the capsule may be ranges, or a list in which the input changes fields */
 	for (uint32_t i = take8(r) & 15; i; i--) {
 		uint32_t at = take32(r) % IN_CAPSULE;	/* first, whatever the compiler */
 

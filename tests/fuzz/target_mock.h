@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device, and stores (target_mock_store.h), that exist only in memory, for fuzzing what stands
- * between them.
+ * A device, and stores (target_mock_store.h), that exist only in memory, for fuzzing the code between them.
  *
- * The device does what is posted at once and keeps the completions until it is told to give them; one
- * queue pair at a time, with receives of its own or shared ones.  The host's memory is one key.  Stores keep what was submitted until told
- * to finish it.  Every promise that the target makes to a device is checked as it is used.
+ * The device executes posted work at once, and keeps the completions until the test requests them; one queue pair at a
+ * time, with receives of its own or shared ones.  The host's memory is one key.  Stores keep submitted requests until
+ * the test finishes them.  Every obligation of the target to a device is checked during use.
  */
 #ifndef FUZZ_TARGET_MOCK_H
 #define FUZZ_TARGET_MOCK_H
@@ -23,7 +22,7 @@ static struct mock {
 	uint8_t *host;
 	struct ibv_wc wc[QUEUE];
 	unsigned wc_head, wc_tail;
-	unsigned give;			/* completions that poll_cq may still give */
+	unsigned give;			/* completions that poll_cq may still return */
 	/* the queue pair */
 	struct ibv_qp qp;
 	struct ibv_qp_init_attr init;
@@ -43,7 +42,7 @@ static struct mock {
 	struct store_io *io_head, *io_tail;
 	unsigned ios;
 	bool io_fails;
-	void (*done)(const struct store_io *io);	/* told of all that is not failed */
+	void (*done)(const struct store_io *io);	/* all that did not fail complete */
 } mock;
 
 static void mock_wc(uint64_t wr_id, enum ibv_wc_status status, uint32_t length)
@@ -61,7 +60,7 @@ static void mock_fail(void)
 		mock_wc(mock.own.wr[mock.own.tail % QUEUE].wr_id, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
-/* One work request; false where the connection ended with it. */
+/* One work request; false if the connection ended with it. */
 static bool mock_do(const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
@@ -110,7 +109,7 @@ static int mock_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 			mock_fail();
 		} else if (signalled) {
 			mock_wc(wr->wr_id, IBV_WC_SUCCESS, wr->sg_list->length);
-			/* what goes with it has left the queue when this is polled */
+			/* earlier work requests have left the queue when this is polled */
 			mock.wc[(mock.wc_head - 1) % QUEUE].vendor_err = mock.unsignalled + 1;
 			mock.wc[(mock.wc_head - 1) % QUEUE].opcode =
 				wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_SEND;
@@ -119,7 +118,7 @@ static int mock_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 			mock.unsignalled++;
 		}
 	}
-	REQUIRE(!mock.silent || mock.error);	/* the last response of a chain tells of all */
+	REQUIRE(!mock.silent || mock.error);	/* the last response of a chain completes all of them */
 	return 0;
 }
 
@@ -172,7 +171,7 @@ static int mock_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc)
 	return n;
 }
 
-/* A capsule from the host; false where no receive was posted. */
+/* A capsule from the host; false if no receive was posted. */
 static bool mock_capsule(const uint8_t *capsule, uint32_t length)
 {
 	struct mock_receives *from = mock.init.srq ? &mock.shared : &mock.own;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stores of target_mock.h, and no others: this stands in for the engine's store/. */
+/* The stores of target_mock.h, and no others: this replaces the engine's store/. */
 #ifndef FUZZ_TARGET_MOCK_STORE_H
 #define FUZZ_TARGET_MOCK_STORE_H
 
@@ -92,7 +92,7 @@ unsigned store_ring_inflight(const struct store_ring *ring)
 	return mock.ios;
 }
 
-/* Everything that is not done yet is in line. */
+/* Every request that is not complete is in the queue. */
 unsigned store_ring_waiting(const struct store_ring *ring,
 			    bool (*wanted)(const struct store_io *io, const void *arg),
 			    const void *arg)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run of an input: its bytes, what the control thread is told and answers, and that nothing is left when it is over. */
+/*
+ * A run of an input: its bytes, requests to the control thread and its answers, and the check that nothing is left at
+ * the end.
+ */
 #ifndef FUZZ_TARGET_RUN_H
 #define FUZZ_TARGET_RUN_H
 
@@ -44,7 +47,10 @@ static void upcalls(struct run *r)
 			continue;
 		}
 		if (up->type == TARGET_UPCALL_ABORTED) {
-			/* of two with one CID it is not known which was changed for, and which taken back */
+			/*
+			 * of two commands with one CID, it is unknown which one changed a store, and which one was
+			 * taken back
+			 */
 			REQUIRE(!up->aborted || !changed[(uintptr_t)up->cookie] || shared[(uintptr_t)up->cookie]);
 			target_abort_destroy(world.target, up->abort);
 			continue;
@@ -100,7 +106,7 @@ static unsigned waits(const struct target_qpair *qp)
 	return qp->fused_first != NULL;
 }
 
-/* And its receive, where its data came with it. */
+/* And its receive, if its data came with it. */
 static unsigned holds(const struct target_qpair *qp)
 {
 	return qp->fused_first && qp->fused_first->recv;
@@ -119,7 +125,7 @@ static bool all_back(const struct target_qpair *qp)
 	return true;
 }
 
-/* Everything comes to its end, with the connection up: one response for each capsule. */
+/* Everything ends while the connection is up: one response for each capsule. */
 static void settle(struct run *r)
 {
 	unsigned before = mock.responses;
@@ -145,7 +151,7 @@ static void settle(struct run *r)
 	}
 }
 
-/* Whether any block of it is. */
+/* Whether any block of the range is. */
 static bool latched(const struct target_namespace *ns)
 {
 	uint64_t entries = (ns->store->size >> ns->block_shift) / LATCH_BLOCKS + 1;
@@ -161,7 +167,7 @@ static bool latched(const struct target_namespace *ns)
 	return any;
 }
 
-/* Receives that the target shares out are with the device again, all that there are. */
+/* All shared receives of the target are posted to the device again. */
 static void share_is_whole(const struct reactor *reactor)
 {
 	const struct target_srq *srq = world.target->devices->srqs;
@@ -183,7 +189,7 @@ static void finish(struct run *r)
 	REQUIRE(r->closed);
 	while (r->held_count)
 		answer(r, 3);
-	for (unsigned i = 0; i < 10 && r->fences; i++)	/* one that was made last is in the mail still */
+	for (unsigned i = 0; i < 10 && r->fences; i++)	/* the latest one is still in the mailbox */
 		poll(r, 64);
 	REQUIRE(!r->fences);
 	target_qpair_destroy(r->qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target that capsules are sent to: made once, with a namespace of each kind of store.  Runs
- * without threads: who has it calls reactor_poll().
+ * The target to which capsules are sent: created once, with a namespace of each kind of store.  It has no threads: its
+ * user calls reactor_poll().
  */
 #ifndef FUZZ_TARGET_WORLD_H
 #define FUZZ_TARGET_WORLD_H

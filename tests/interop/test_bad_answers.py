@@ -27,18 +27,18 @@ Spoil = Callable[[Connection, bytes], None]
 
 
 def response(connection: Connection, cid: int, *, size: int = 16, status: int = 0) -> None:
-    """A response capsule of any kind."""
+    """Send a response capsule with these fields."""
     cqe = struct.pack("<QHHHH", 0, 0, connection.qid, cid, status)
     connection.peer.send(cqe[:size].ljust(size, b"\0"))
 
 
 def unknown_cid(connection: Connection, capsule: bytes) -> None:
-    """A response to a command that does not exist."""
+    """Answer a command that does not exist."""
     response(connection, int.from_bytes(capsule[2:4], "little") ^ 0x4000)
 
 
 def short_response(connection: Connection, capsule: bytes) -> None:
-    """Eight bytes."""
+    """Send a response of eight bytes."""
     response(connection, int.from_bytes(capsule[2:4], "little"), size=8)
 
 
@@ -54,7 +54,7 @@ def terminates(connection: Connection, capsule: bytes) -> None:
 
 @pytest.mark.parametrize("spoil", [unknown_cid, short_response, closes, terminates])
 async def test_lost(responder: NvmeResponder, controller: Controller, spoil: Spoil) -> None:
-    """ConnectionLost, in time; no hang, and no data that was not received."""
+    """The error is ConnectionLost, in time; no data is returned that was not received."""
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -73,20 +73,20 @@ Lie = Callable[[int, int, bytearray], None]
 
 
 def same_list(cns: int, nsid: int, data: bytearray) -> None:
-    """A full list of namespaces, the same for any starting NSID."""
+    """Return a full list of namespaces, the same for any starting NSID."""
     if cns == 2:
         data[:] = struct.pack("<1024I", *range(1, 1025))
 
 
 def endless_list(cns: int, nsid: int, data: bytearray) -> None:
-    """Further namespaces after each list."""
+    """Return further namespaces after each list."""
     if cns == 2:
         data[:] = struct.pack("<1024I", *range(nsid + 1, nsid + 1025))
 
 
 @pytest.mark.parametrize("lie", [same_list, endless_list])
 async def test_lists_without_end(responder: NvmeResponder, lie: Lie) -> None:
-    """An error with a sentence, instead of an endless loop."""
+    """The client reports an error instead of looping endlessly."""
     from nvmf.initiator import ConnectionLost
 
     responder.identify = partial(telling, lie)
@@ -102,7 +102,7 @@ def telling(lie: Lie, capsule: bytes) -> bytes:
 
 
 def boundless(cns: int, nsid: int, data: bytearray) -> None:
-    """MDTS and IOCCSZ larger than any command allows."""
+    """Return MDTS and IOCCSZ larger than any command allows."""
     if cns == 1:
         data[77] = 255
         struct.pack_into("<I", data, 1792, 0xFFFFFFFF)
@@ -127,7 +127,7 @@ async def test_unanswered(responder: NvmeResponder) -> None:
 
 
 async def test_response_twice(responder: NvmeResponder, controller: Controller) -> None:
-    """The second one is not used: the connection ends or it is ignored, and no data is mixed up."""
+    """A second response is not used: the connection ends, or it is ignored; no data is mixed up."""
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -149,7 +149,7 @@ async def test_response_twice(responder: NvmeResponder, controller: Controller) 
 
 @pytest.mark.parametrize("status", list(Reject))
 async def test_rejected(responder: NvmeResponder, status: Reject) -> None:
-    """Each reject status, in an error that names it."""
+    """The error names the status of the reject, for each status."""
     from nvmf.initiator import ConnectError, connect
 
     responder.refuse = lambda start: nvme.cm_reject(status)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """In-band authentication over real sockets, correct and with various errors.
 
-The host is made by hand, with the second implementation of DH-HMAC-CHAP.
+The host is hand-made, with the second implementation of DH-HMAC-CHAP.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def test_host_refuses(admin: Queue) -> None:
 
 
 def test_admin_queue_takes_its_controller_along(host: Host) -> None:
-    """A failed second authentication ends the association, with its I/O queue."""
+    """A failed second authentication ends the association, including its I/O queue."""
     host.opened()
     expect(send(host.admin, reply(challenge(host.admin), OTHER)))
     assert dhchap.failure1(message(host.admin)) == FAILED

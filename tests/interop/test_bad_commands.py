@@ -48,13 +48,13 @@ class Row:
 
 
 def keyed(region: Region, size: int, kind: int = 0x40) -> bytes:
-    """A descriptor of the first bytes of the region."""
+    """Return a descriptor of the first bytes of the region."""
     return nvme.keyed(region.base, size, region.stag, kind=kind)
 
 
 def io(opcode: int, size: int = 512, *, lba: int = 40, blocks: int = 1, nsid: int = 1,
        flags: int = 0x40, kind: int = 0x40, control: int = 0) -> Build:  # fmt: skip
-    """A Read, Write, Compare, ... with a keyed descriptor of size bytes."""
+    """Return a Read, Write, Compare, ... with a keyed descriptor of size bytes."""
     words = lba_words(lba, blocks, control)
     return lambda region: nvme.sqe(
         opcode, nsid=nsid, flags=flags, sgl=keyed(region, size, kind), cdw=words
@@ -62,23 +62,23 @@ def io(opcode: int, size: int = 512, *, lba: int = 40, blocks: int = 1, nsid: in
 
 
 def sgl(opcode: int, descriptor: bytes, data: bytes = b"", blocks: int = 1) -> Build:
-    """A command with any descriptor, and in-capsule data."""
+    """Return a command with any descriptor, and in-capsule data."""
     words = lba_words(40, blocks)
     return lambda region: nvme.sqe(opcode, nsid=1, sgl=descriptor, cdw=words) + data
 
 
 def kind(value: int) -> Build:
-    """A Write whose descriptor has this type byte and is otherwise correct."""
+    """Return a Write whose descriptor has this type byte and is otherwise correct."""
     return io(Io.WRITE, kind=value)
 
 
 def plain(opcode: int, *cdw: int, nsid: int = 0, size: int = 0, flags: int = 0x40) -> Build:
-    """Any command with these dwords."""
+    """Return a command with these dwords."""
     return lambda region: nvme.sqe(opcode, nsid=nsid, flags=flags, sgl=keyed(region, size), cdw=cdw)
 
 
 def fixed(capsule: bytes) -> Build:
-    """A capsule as it is."""
+    """Return a capsule that is sent unchanged."""
     return lambda region: capsule
 
 
@@ -265,7 +265,7 @@ def run(queue: Queue, row: Row) -> None:
 
 @pytest.mark.parametrize("row", IO_ROWS, ids=[row.name for row in IO_ROWS])
 def test_io(host: NvmeHost, row: Row) -> None:
-    """The status by name, nothing written or read, and the next command succeeds."""
+    """The status is the expected one, nothing is written or read, and the next command succeeds."""
     data = bytes([7]) * 512
     host.write(40, data)
     run(host.queues[1], row)
@@ -274,7 +274,7 @@ def test_io(host: NvmeHost, row: Row) -> None:
 
 @pytest.mark.parametrize("row", ADMIN_ROWS, ids=[row.name for row in ADMIN_ROWS])
 def test_admin(host: NvmeHost, row: Row) -> None:
-    """The status by name, and the controller continues."""
+    """The status is the expected one, and the controller continues."""
     run(host.admin, row)
     assert expect(host.admin.call(nvme.property_get(CSTS))).dw0 == 1
 
@@ -289,7 +289,7 @@ def test_compare_failure(host: NvmeHost) -> None:
 
 
 def test_too_many_async_events(host: NvmeHost) -> None:
-    """AERL + 2 outstanding: the last is refused, 1/05h (Base 5.2)."""
+    """With AERL + 2 event requests, the last one is refused, 1/05h (Base 5.2)."""
     limit = host.identify(1)[259] + 1
     admin = host.admin
     for _ in range(limit):

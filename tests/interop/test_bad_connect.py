@@ -45,7 +45,7 @@ def connect(
     cattr: int = 0,
     hostid: bytes = b"h" * 16,
 ) -> Cqe:
-    """Connect with one thing wrong."""
+    """Send a Connect with one wrong parameter."""
     if data is None:
         data = nvme.connect_data(hostid, cntlid, subnqn, hostnqn)
     region = queue.memory.register(data, writable=False)
@@ -90,7 +90,7 @@ def test_before_connect(admin: Queue, name: str) -> None:
 
 @pytest.mark.parametrize("opcode", [Io.FLUSH, Io.READ, Io.WRITE, 0x7E])
 def test_before_connect_of_io(target: Served, host: NvmeHost, opcode: int) -> None:
-    """The same on an I/O queue."""
+    """Any command before Connect is a sequence error on an I/O queue, too."""
     queue = Queue.open(target.address, 2, 32, host.cntlid)
     size = 512 if opcode in (Io.READ, Io.WRITE) else 0
     region = queue.memory.register(size)
@@ -114,7 +114,9 @@ def test_nqn_without_end(admin: Queue) -> None:
 
 
 def test_nqn_of_other_bytes(admin: Queue) -> None:
-    """Not UTF-8, with quotes, control characters and a format: at most one line in the log."""
+    """NQNs that are not UTF-8, or have quotes, control characters or a format, cause at most one
+    log line.
+    """
     data = bytearray(nvme.connect_data(b"h" * 16, 0xFFFF, "", FRIEND_NQN))
     data[256:280] = b"\xff\xfe%s%n\x1b[31m\n'\"{0}\\x00nqn"[:24].ljust(24, b"z")
     check(connect(admin, data=bytes(data)), INVALID, NQN)
@@ -166,13 +168,13 @@ def test_qid_of_another_queue(admin: Queue) -> None:
 
 @pytest.mark.parametrize("size", [0, 16, 1023, 1025, 4096])
 def test_length_of_data(admin: Queue, size: int) -> None:
-    """Exactly 1024 bytes."""
+    """The Connect data has exactly 1024 bytes."""
     data = nvme.connect_data(b"h" * 16, 0xFFFF, SUBNQN, FRIEND_NQN).ljust(size, b"\0")[:size]
     check(connect(admin, data=data), Status.SGL_DATA_LENGTH_INVALID)
 
 
 def test_again(host: NvmeHost) -> None:
-    """A second Connect on a connected queue."""
+    """A second Connect on a connected queue is refused."""
     cqe = connect(host.admin, hostnqn=host.hostnqn, hostid=host.hostid)
     assert cqe.status == SEQUENCE
     assert len(host.identify(1)) == 4096
@@ -190,7 +192,7 @@ def _second(target: Served, host: NvmeHost, qid: int, depth: int = 32, cntlid: i
 
 
 def test_io_cntlid(target: Served, host: NvmeHost) -> None:
-    """A controller that does not exist."""
+    """Connect to a controller that does not exist is refused."""
     check(_second(target, host, 2, cntlid=0xFFEE), INVALID, CNTLID)
     check(_second(target, host, 2, cntlid=0xFFFF), INVALID, CNTLID)
 

@@ -41,7 +41,9 @@ def queue(target: Served) -> Iterator[Queue]:
 
 def send(ctrl: int, *, rsvd: int = 0, qn: int = 0, msn: int | None = None, mo: int = 0,
          payload: bytes = bytes(64)) -> Callable[[Queue], bytes]:  # fmt: skip
-    """An untagged segment with any control bits; msn is added to the correct one."""
+    """Return a function that builds an untagged segment with any control bits; msn is added to the
+    correct one.
+    """
 
     def build(queue: Queue) -> bytes:
         right = queue.peer.msn.get(qn, 1)
@@ -52,18 +54,18 @@ def send(ctrl: int, *, rsvd: int = 0, qn: int = 0, msn: int | None = None, mo: i
 
 
 def raw(data: bytes) -> Callable[[Queue], bytes]:
-    """A fixed ULPDU."""
+    """Return a function that builds this ULPDU."""
     return lambda queue: data
 
 
 def tagged(op: int, stag: int, to: int, payload: bytes = bytes(8), versions: int = rdmap.VERSIONS,
            last: bool = True) -> Callable[[Queue], bytes]:  # fmt: skip
-    """A tagged segment."""
+    """Return a function that builds a tagged segment."""
     return raw(rdmap.encode_tagged(op, stag, to, payload, versions=versions, last=last))
 
 
 def read_request(stag: int, to: int = 0, size: int = 64) -> bytes:
-    """The header of an RDMA READ of the target's memory."""
+    """Return a function that builds the header of an RDMA READ of the target's memory."""
     return ReadRequest(0x1234, 0, size, stag, to).encode()
 
 
@@ -178,7 +180,7 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 @pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
 def test_terminated(target: Served, row: Row, crc: bool) -> None:
-    """The stream ends, with the Terminate that the RFC requires."""
+    """The stream ends with the Terminate that the RFC requires."""
     with NvmeHost(target.address, SUBNQN, crc=crc).connect() as host:
         queue = host.queues[1]
         queue.peer.send_ulpdu(row.build(queue))
@@ -195,7 +197,9 @@ def check_end(queue: Queue, codes: tuple[Code, ...]) -> None:
 
 @pytest.mark.parametrize("where", [-1, -4, 0, 1, 2, 20, 30])
 def test_bad_crc(target: Served, where: int) -> None:
-    """One wrong bit under the CRC or in it: RFC 5044 4.4, LLP MPA CRC error."""
+    """A wrong bit in the CRC, or in the bytes that it covers, is an LLP MPA CRC error (RFC 5044
+    4.4).
+    """
     with NvmeHost(target.address, SUBNQN, crc=True).connect() as host:
         queue = host.queues[1]
         ulpdu = rdmap.encode_untagged(Op.SEND, nvme.sqe(Io.FLUSH, nsid=1), msn=queue.peer.msn[0])
@@ -228,7 +232,7 @@ def test_wrong_second_segment(queue: Queue) -> None:
 
 
 def test_another_message_within(queue: Queue) -> None:
-    """A message that begins before the present one has ended."""
+    """A message begins before the present one has ended."""
     msn = queue.peer.msn[0]
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, bytes(32), msn=msn, last=False))
     queue.peer.send_ulpdu(rdmap.encode_untagged(3, bytes(64), msn=msn + 1))

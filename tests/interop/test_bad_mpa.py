@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad connection setups: TCP bytes that are not MPA, wrong MPA, various wrong CM private data."""
+"""Invalid connection setups: TCP bytes that are not MPA, invalid MPA frames, invalid CM private
+data.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,7 @@ def test_silence(impatient: Served, sent: int) -> None:
 
 
 def test_reset_in_handshake(target: Served) -> None:
-    """RST at different points of the handshake."""
+    """The host sends RST at different points of the handshake."""
     for sent in (0, 1, 16, 20, 55, 56):
         peer = IwarpPeer(socket.create_connection(target.address))
         peer.send_raw(request()[:sent])
@@ -272,7 +274,9 @@ def hostile(kind: int, address: tuple[str, int]) -> socket.socket:
 
 
 def test_a_thousand_at_once(target: Served, bystander: Witness) -> None:
-    """Silent, slow, false length, half-closed, accepted and silent: other hosts are unaffected."""
+    """Handshakes that are silent, slow, half-closed, or claim a false length do not affect other
+    hosts.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
     socks: list[socket.socket] = []

@@ -46,7 +46,7 @@ REPLIES = {
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.parametrize("hang_up", [True, False], ids=["closes", "stays"])
 async def test_bad_reply(name: str, hang_up: bool) -> None:
-    """A ConnectError in time, whatever answers on the port."""
+    """The client reports ConnectError in time, whatever answers on the port."""
     from nvmf.initiator import ConnectError, connect
 
     with socket.create_server(("127.0.0.1", 0)) as server:

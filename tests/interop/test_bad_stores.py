@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backing files that are wrong or fail, ports in use, configurations that are wrong."""
+"""Backing files that are invalid or fail, ports in use, and invalid configurations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GOOD = b"good" * 128
 
 
 def store(path: Path, extra: str = "") -> str:
-    """A namespace of a file."""
+    """Return the table of a namespace on a file."""
     return f'store="file"\npath="{path}"\nblock_size=512\n{extra}'
 
 
@@ -66,7 +66,7 @@ def test_folder(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 511])
 def test_too_small(serve: Serve, tmp_path: Path, size: int) -> None:
-    """The file is smaller than a block."""
+    """A file that is smaller than a block is refused."""
     path = tmp_path / "small.img"
     path.write_bytes(bytes(size))
     refused(serve, config([store(path)]), str(path))
@@ -130,7 +130,7 @@ def test_file_without_permission(serve: Serve, tmp_path: Path) -> None:
 
 
 def faulty_target(serve: Serve, path: Path, error: int, offset: int) -> Served:
-    """A target whose file fails beyond offset, with a second namespace of RAM."""
+    """Start a target whose file fails beyond offset, with a second namespace of RAM."""
     if not faulty.SUPPORTED:
         pytest.skip("the fault injector knows x86-64 only")
     path.write_bytes(GOOD * (SIZE // 512))
@@ -157,7 +157,9 @@ FAULTS = [
 def test_fault(
     serve: Serve, tmp_path: Path, opcode: Io, error: int, status: Status, blocks: int
 ) -> None:
-    """The correct status; the rest of the file and the other namespace still work."""
+    """The command gets the correct status; the rest of the file and the other namespace still
+    work.
+    """
     one = faulty_target(serve, tmp_path / "faulty.img", error, HALF)
     bad = HALF // 512 + 8 if blocks == 1 else HALF // 512 - 100
     with (
@@ -267,12 +269,14 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "text", "words"), WRONG, ids=[row[0] for row in WRONG])
 def test_wrong_configuration(serve: Serve, name: str, text: str, words: tuple[str, ...]) -> None:
-    """Refused with the file, the key and the expected value."""
+    """An invalid configuration is refused; the message has the file, the key and the expected
+    value.
+    """
     refused(serve, text, "target.toml", *words)
 
 
 def test_no_configuration(need_product: None, tmp_path: Path) -> None:
-    """The file does not exist."""
+    """A configuration that does not exist is reported."""
     path = tmp_path / "nowhere.toml"
     command = [sys.executable, "-m", "nvmf.cli.main", "target", "serve", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)

@@ -29,7 +29,7 @@ async def test_good(controller: Controller) -> None:
 
 
 async def test_slow(responder: NvmeResponder) -> None:
-    """A target that does not process a Connect before more data arrives, like siw: it is nudged.
+    """A target that, like siw, does not process a Connect before more data arrives gets a nudge.
 
     If the host itself sent so late that no target can have missed it, the test is repeated.
     """
@@ -60,42 +60,42 @@ NO_INVALIDATE = {(0, 1, 9), (0, 2, 9), (0, 1, 0)}
 
 
 def beyond(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE past the end of the buffer."""
+    """Send an RDMA WRITE past the end of the buffer."""
     address, length, key = connection.keyed(capsule)
     connection.peer.write(key, address + length - 4, bytes(8))
 
 
 def before(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE before the buffer, by the size of a huge page."""
+    """Send an RDMA WRITE to the address one huge page before the buffer."""
     address, _, key = connection.keyed(capsule)
     connection.peer.write(key, address - (64 << 20), bytes(8))
 
 
 def wrapped(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE across the end of the address space."""
+    """Send an RDMA WRITE across the end of the address space."""
     connection.peer.write(connection.keyed(capsule)[2], (1 << 64) - 4, bytes(8))
 
 
 def unknown(connection: Connection, capsule: bytes) -> None:
-    """RDMA WRITE to a key that differs by one bit."""
+    """Send an RDMA WRITE to a key that differs by one bit."""
     address, _, key = connection.keyed(capsule)
     connection.peer.write(key ^ 0x100, address, bytes(8))
 
 
 def reads_unknown(connection: Connection, capsule: bytes) -> None:
-    """RDMA READ of a key that differs by one bit."""
+    """Send an RDMA READ of a key that differs by one bit."""
     address, length, key = connection.keyed(capsule)
     connection.peer.read_request(ReadRequest(0x77, 0, length, key ^ 0x100, address))
 
 
 def reads_beyond(connection: Connection, capsule: bytes) -> None:
-    """RDMA READ of memory after the end of everything registered."""
+    """Send an RDMA READ of memory past the end of all registered memory."""
     address, length, key = connection.keyed(capsule)
     connection.peer.read_request(ReadRequest(0x77, 0, length, key, address + (64 << 20)))
 
 
 def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
-    """A response that invalidates a key that was not in the command."""
+    """Send a response that invalidates a key that was not in the command."""
     cid = capsule[2:4]
     cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
     key = connection.keyed(capsule)[2] ^ 0x100
@@ -103,31 +103,31 @@ def wrong_invalidate(connection: Connection, capsule: bytes) -> None:
 
 
 def own_invalidate(connection: Connection, capsule: bytes) -> None:
-    """A response that invalidates the command's key."""
+    """Send a response that invalidates the command's key."""
     cid = capsule[2:4]
     cqe = bytes(8) + struct.pack("<HH", 0, connection.qid) + cid + bytes(2)
     connection.peer.send(cqe, op=Op.SEND_INVALIDATE, invalidate=connection.keyed(capsule)[2])
 
 
 def bad_msn(connection: Connection, capsule: bytes) -> None:
-    """A response out of order."""
+    """Send a response out of order."""
     connection.peer.msn[0] += 1
     connection.complete(capsule)
 
 
 def bad_opcode(connection: Connection, capsule: bytes) -> None:
-    """RDMAP opcode 9."""
+    """Send a segment with the undefined RDMAP opcode 9."""
     peer = connection.peer
     peer.send_ulpdu(rdmap.encode_untagged(9, bytes(16), msn=peer.msn[0]))
 
 
 def long_response(connection: Connection, capsule: bytes) -> None:
-    """A response of 64 KiB."""
+    """Send a response of 64 KiB."""
     connection.peer.send(bytes(60000), segment=60000)
 
 
 def unasked_response(connection: Connection, capsule: bytes) -> None:
-    """A Read Response without a request."""
+    """Send a Read Response without a request."""
     connection.peer.send_ulpdu(rdmap.encode_tagged(Op.READ_RESPONSE, 7, 0, bytes(8)))
 
 

@@ -227,7 +227,7 @@ def test_what_takes_for_ever(
     limit: str,
     said: str,
 ) -> None:
-    """Each answer may be in time, but not all of them: the whole has a time limit as well."""
+    """Each answer is in time, but the whole command has a time limit as well."""
     monkeypatch.setattr(f"nvmf.initiator.{limit}._MOST_SECONDS", 0.2)
 
     def hook(connection: Connection, capsule: bytes) -> bool:

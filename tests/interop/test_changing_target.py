@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Malicious targets that work otherwise: a different namespace after a reconnection, a connection
+"""Malicious targets that otherwise work: a different namespace after a reconnection, a connection
 that ends during every command, endless events.
 """
 
@@ -90,7 +90,7 @@ def shrunk(cns: int, data: bytearray) -> None:
 
 
 def anonymous(change: Change) -> Change:
-    """The same without any identifier, before and after."""
+    """Return a change that also removes all identifiers."""
 
     def changed(cns: int, data: bytearray) -> None:
         change(cns, data)
@@ -100,7 +100,7 @@ def anonymous(change: Change) -> Change:
 
 
 def as_ever(cns: int, data: bytearray) -> None:
-    """No change."""
+    """Change nothing."""
 
 
 OTHERS: list[tuple[str, Change, Change, str]] = [
@@ -317,7 +317,7 @@ async def test_a_state_that_is_not_the_one_told(
 
 
 async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> None:
-    """It has no I/O queues, and is not mistaken for the earlier controller."""
+    """A discovery controller has no I/O queues, and is not mistaken for the earlier controller."""
     from nvmf.initiator import ConnectionLost, State
 
     def discovery(cns: int, data: bytearray) -> None:
@@ -338,7 +338,7 @@ async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> 
     "event", [0x04_00_02, 0x00_FF_07, 0x01_00_00], ids=["namespaces", "vendor", "errors"]
 )
 async def test_events_without_end(responder: NvmeResponder, event: int) -> None:
-    """Each request is answered at once: this side does not process them at full speed."""
+    """Each event request is answered at once: the client does not process them at full speed."""
     asked: list[float] = []
     loop = asyncio.get_running_loop()
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fio engine: its target is killed and started again during a job; the host it is."""
+"""The fio engine: its target is killed and started again during a job; the host identity that it
+uses.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ def wait_for_data(disk: Path, size: int) -> None:
 def test_the_target_is_killed_and_started_again(
     tmp_path: Path, fio: Path, fio_engine: Path, load: str
 ) -> None:
-    """The job ends without an error, and reads everywhere what it wrote; and so if the loss is
-    during the verification, whose reads are repeated.
+    """The job ends without an error and reads back all data that it wrote, also if the connection
+    is lost during the verification, whose reads are repeated.
     """
     disk = tmp_path / "disk.img"
     with disk.open("wb") as file:
@@ -97,7 +99,7 @@ def test_no_reconnection(tmp_path: Path, fio: Path, fio_engine: Path) -> None:
 
 
 def test_a_loss_without_end(tmp_path: Path, fio: Path, fio_engine: Path) -> None:
-    """After ctrl_loss_tmo the job fails, and says what the attempts met."""
+    """After ctrl_loss_tmo the job fails, and reports why the attempts failed."""
     disk = tmp_path / "disk.img"
     with disk.open("wb") as file:
         file.truncate(SIZE)
@@ -113,7 +115,7 @@ def test_a_loss_without_end(tmp_path: Path, fio: Path, fio_engine: Path) -> None
 
 
 def test_jobs_are_one_host(tmp_path: Path, fio: Path, fio_engine: Path) -> None:
-    """Every job is the machine's host, as the command line is, with a controller of its own."""
+    """Every job uses the machine's host identity, like the command line, and its own controller."""
     with Served(tmp_path, config()) as target:
         port = target.wait_ready().port
         words = [

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The error log and the SMART log as a host reads them, and their content after a kill."""
+"""The error log and the SMART log, as read by a host, and their contents after the target was
+killed.
+"""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ def test_nobody_there(tmp_path: Path, need_product: None) -> None:
 
 
 def test_slow_clients_cost_nobody(served: Served) -> None:
-    """Half a request may take any time, while others are answered."""
+    """An incomplete request may take any time; other clients are answered meanwhile."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as slow:

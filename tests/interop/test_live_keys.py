@@ -49,7 +49,7 @@ def rpc(served: Served, method: str, **params: Any) -> Any:
 
 
 async def reads(served: Served, nqn: str, key: Path | None = None, **more: Any) -> None:
-    """A host connects and reads."""
+    """Connect as a host, and read a block."""
     if key is not None:
         more["dhchap_secret_file"] = str(key)
     async with connect(url(served.port, B), **OPTIONS, hostnqn=nqn, **more) as one:
@@ -64,7 +64,9 @@ def hosts(served: Served) -> dict[str, dict[str, str]]:
 
 @pytest.mark.feature("keys-live")
 async def test_by_command(served: Served, keys: list[Path]) -> None:
-    """Allowed with keys, rotated in new files and in the same file, removed, saved."""
+    """A host is allowed with keys; these are rotated in new files and in the same file, removed,
+    and saved.
+    """
     first, second, ctrl = keys
     both = ("--dhchap-key", first, "--dhchap-ctrl-key", ctrl)
     done = await command(served, "host", "allow", B, KEYED, *both)
@@ -111,7 +113,7 @@ async def test_by_command(served: Served, keys: list[Path]) -> None:
 
 
 def test_wrong_commands(served: Served, keys: list[Path], tmp_path: Path) -> None:
-    """Each is refused in a sentence without any key, and nothing changes."""
+    """Each command is refused with a message that contains no key, and nothing changes."""
     (tmp_path / "no.txt").write_text("no key")
     secret = keys[0].read_text()
     before = hosts(served)
@@ -194,7 +196,9 @@ async def test_keys_in_the_configuration_are_for_saving_alone(
 
 @pytest.mark.feature("limits")
 async def test_limits_by_command(served: Served) -> None:
-    """Set, shown, changed, cleared and saved while a host reads; a command over a limit waits."""
+    """Limits are set, shown, changed, cleared and saved while a host reads; commands over a limit
+    wait.
+    """
 
     def limit(*args: object, status: int = 0) -> Any:
         found = run(served, "namespace", "limit", B, 1, *args, status=status)

@@ -75,7 +75,9 @@ def test_more_hosts_than_a_limit_for_select(serve: Serve) -> None:
 
 
 def descriptors_kept(target: Served) -> int:
-    """Return the descriptors that a target keeps after this many hosts: completion queues."""
+    """Return the number of descriptors (completion queues) that a target keeps after this many
+    hosts.
+    """
     hosts = [NvmeHost(target.address, SUBNQN).connect(QUEUES, depth=16) for _ in range(HOSTS)]
     most = target.descriptors
     for host in hosts:
@@ -87,7 +89,7 @@ def descriptors_kept(target: Served) -> int:
 @pytest.mark.feature("connect")
 @pytest.mark.parametrize("reactors", [1, 3])
 def test_64_hosts_of_4_queues(serve: Serve, reactors: int) -> None:
-    """Each verifies its own data while all the others write theirs."""
+    """Each host verifies its own data while all others write theirs."""
     target = serve(config(reactors=reactors))
     before = descriptors_kept(target)
     hosts = [NvmeHost(target.address, SUBNQN) for _ in range(HOSTS)]
@@ -108,7 +110,7 @@ def test_64_hosts_of_4_queues(serve: Serve, reactors: int) -> None:
 
 
 async def test_64_clients_of_4_queues(serve: Serve) -> None:
-    """The same with the product's own client, with 32 commands of each in progress."""
+    """64 of the product's own clients write and verify, each with 32 commands in progress."""
     from nvmf.initiator import connect
 
     target = serve(config(reactors=2))
@@ -317,7 +319,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 def test_kill_between(serve: Serve, tmp_path: Path) -> None:
-    """Without help of the client: each flushed or FUA write is in the file right after kill -9."""
+    """Each flushed or FUA write is in the file right after kill -9, without help of the client."""
     path = tmp_path / "disk.img"
     path.write_bytes(bytes(8 * MEBIBYTE))
     target = serve(config([f'store="file"\npath="{path}"\nblock_size=512']))

@@ -91,7 +91,8 @@ def test_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", [2])
 def test_a_pipe(tmp_path: Path, loss: int) -> None:
-    """One warning, with attempt, reason and the time left, and the reason of the end.
+    """A pipe gets one warning with the attempt, its reason and the remaining time, and then the
+    reason of the end.
 
     With -v, the other attempts are shown, too.
     """

@@ -69,7 +69,7 @@ class Nvmet:
                 self.responder.store[start : start + len(data)] = data
 
     def identify(self, capsule: bytes) -> bytes:
-        """Not used: the hook answers."""
+        """Not called: the hook answers."""
         raise AssertionError(nvme.describe_sqe(capsule))
 
     def answer(self, connection: Connection, capsule: bytes) -> bool:

@@ -50,7 +50,7 @@ def target(tmp_path_factory: pytest.TempPathFactory, need_product: None) -> Iter
 
 
 class Replay:
-    """One recorded connection, played to our target."""
+    """A recorded connection, played to our target."""
 
     def __init__(self, address: tuple[str, int], dialogue: Dialogue, cntlid: int = 0) -> None:
         self.dialogue = dialogue
@@ -137,7 +137,9 @@ def each(replays: list[Replay]) -> Iterator[tuple[Replay, Exchange, Cqe, Region]
 
 
 def test_mpa_replies(replays: list[Replay]) -> None:
-    """The same bits, IRD and ORD words, and CM private data as the kernel target's."""
+    """The reply has the same bits, IRD and ORD words, and CM private data as the kernel
+    target's.
+    """
     for replay in replays:
         theirs = replay.dialogue.reply
         assert replay.reply.bits == theirs.bits
@@ -235,12 +237,12 @@ Field = tuple[str, int, int, Callable[[int, int], bool]]
 
 
 def same(ours: int, kernel: int) -> bool:
-    """Equal to the kernel's."""
+    """Whether our value is the kernel's."""
     return ours == kernel
 
 
 def bits(ours: int, kernel: int) -> bool:
-    """At least the bits of the kernel's value."""
+    """Whether our value has at least the bits of the kernel's."""
     return ours & kernel == kernel
 
 
@@ -304,7 +306,7 @@ def compare(fields: list[Field], ours: bytearray, kernel: bytearray, skip: set[s
 
 
 def test_identify_controller(replays: list[Replay]) -> None:
-    """Each field that makes a Linux host refuse or warn."""
+    """Every field is valid that makes a Linux host refuse or warn."""
     exchange, _, region = replays[1].answer(Admin.IDENTIFY, 1)
     compare(CONTROLLER, region.data, exchange.target_data, set())
     assert region.data[768:1024].rstrip(b"\0").decode() == SUBNQN
@@ -315,7 +317,7 @@ def test_identify_controller(replays: list[Replay]) -> None:
 
 
 def test_identify_discovery_controller(replays: list[Replay]) -> None:
-    """The same for the discovery controller."""
+    """The discovery controller's fields are valid, too."""
     exchange, _, region = replays[0].answer(Admin.IDENTIFY, 1)
     compare(CONTROLLER, region.data, exchange.target_data, DISCOVERY_ONLY)
     nqn = region.data[768:1024].rstrip(b"\0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RoCEv2 over a way whose middle has a smaller MTU than its ends, in network namespaces."""
+"""RoCEv2 over a path whose middle has a smaller MTU than its ends, in network namespaces."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 async def test_wrong_values(served: Served) -> None:
-    """Each is refused with a sentence of reasonable length, and changes nothing."""
+    """Each value is refused with a message of limited length, and changes nothing."""
     async with undisturbed(served), asking(served) as client:
         before = await client.ask("target_get_config")
         for method, params in WRONG:

@@ -157,7 +157,9 @@ bdev_wait_for_examine
 
 @pytest.mark.feature("rpc")
 async def test_a_whole_script(tmp_path: Path, need_product: None) -> None:
-    """It runs on an empty target, hosts use what it made, and its saved file makes it again."""
+    """A script runs on an empty target, hosts use the created objects, and the saved file recreates
+    them.
+    """
     image, saved = tmp_path / "aio.img", tmp_path / "saved.json"
     image.write_bytes(bytes(1 << 20))
     with Served(tmp_path, "port = []\n") as served:

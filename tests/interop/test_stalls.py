@@ -21,7 +21,7 @@ LARGE = 1 << 20
 
 
 def submit_reads(queue: Queue, count: int, size: int) -> None:
-    """Request much data and read none of it."""
+    """Request data, and read none of it."""
     region = queue.memory.register(size, readable=False)
     sgl = nvme.keyed(region.base, size, region.stag)
     for cid in range(1, count + 1):
@@ -44,7 +44,7 @@ def test_stops_reading(target: Served, bystander: Witness) -> None:
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
 def test_stops_reading_and_dies(target: Served, bystander: Witness, how: str) -> None:
-    """The same, and the host disconnects with everything outstanding."""
+    """The host stops reading, and disconnects with all commands outstanding."""
     host = NvmeHost(target.address, SUBNQN).connect(io_queues=4)
     for queue in host.queues[1:]:
         submit_reads(queue, 31, LARGE)
@@ -102,7 +102,7 @@ def test_stops_within_a_frame(target: Served, bystander: Witness, sent: int) -> 
 
 
 def test_byte_by_byte(target: Served) -> None:
-    """Every byte in a separate TCP segment."""
+    """Each byte of a command comes in a separate TCP segment."""
     with NvmeHost(target.address, SUBNQN, crc=True).connect() as host:
         queue = host.queues[1]
         capsule = nvme.sqe(Io.WRITE, nsid=1, cid=6, sgl=nvme.in_capsule(0, 512), cdw=(70,))
@@ -130,7 +130,7 @@ def test_many_frames_in_one_segment(target: Served) -> None:
 
 
 def test_half_closed(target: Served) -> None:
-    """FIN after a command: whether it is answered or not, the target releases the connection."""
+    """A host sends FIN after a command: answered or not, the target releases the connection."""
     with NvmeHost(target.address, SUBNQN).connect() as host:
         queue = host.queues[1]
         queue.submit(nvme.sqe(Io.FLUSH, nsid=1, cid=6))
@@ -139,7 +139,7 @@ def test_half_closed(target: Served) -> None:
 
 
 def test_hosts_come_and_go(target: Served, bystander: Witness) -> None:
-    """Three hundred times: memory and descriptors return to their earlier numbers."""
+    """Hosts die three hundred times: memory and descriptors return to their earlier numbers."""
     for _ in range(30):
         NvmeHost(target.address, SUBNQN).connect(io_queues=2).close()
     bystander.check()
@@ -173,7 +173,7 @@ def hosts_come_and_go(target: Served) -> None:
 
 
 def test_bad_handshakes_come_and_go(target: Served) -> None:
-    """They leave no resources behind."""
+    """Invalid handshakes leave no resources allocated."""
     descriptors = target.descriptors
     grown = []
     for _ in range(4):  # the first one warms up; a leak shows every time
@@ -187,7 +187,7 @@ def test_bad_handshakes_come_and_go(target: Served) -> None:
 
 
 def bad_handshakes(target: Served) -> None:
-    """Four hundred handshakes, truncated at all lengths."""
+    """Send four hundred handshakes, truncated at all lengths."""
     private = [b"", nvme.cm_request(0, 32, 31, recfmt=1), nvme.cm_request(0xFFFF, 32, 31)]
     for round_ in range(400):
         sock = socket.create_connection(target.address)
@@ -202,7 +202,7 @@ def bad_handshakes(target: Served) -> None:
 
 @pytest.mark.parametrize("queues", [4, 64])
 def test_one_host_never_answers_reads(target: Served, bystander: Witness, queues: int) -> None:
-    """One host on as many queues as permitted: it must not monopolise the target."""
+    """A host with as many queues as permitted does not monopolise the target."""
     host = NvmeHost(target.address, SUBNQN).connect(io_queues=queues)
     try:
         for queue in host.queues[1:]:

@@ -74,7 +74,7 @@ def ends(words: list[str], port: int) -> tuple[list[str], list[str]]:
 
 
 def attempt(device: str, words: list[str]) -> str:
-    """Run a server and its client; return what went wrong, or an empty string."""
+    """Run a server and its client; return the error, or an empty string."""
     server_words, client_words = ends(words, free_port())
     server = subprocess.Popen(
         on(device, *server_words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -32,7 +32,7 @@ WRONG = len(CASES)
 
 
 def need_kernel(guest: Guest) -> None:
-    """Skip if the guest's kernel is built without it."""
+    """Skip if the guest's kernel is built without authentication."""
     (config,) = guest.kernel.folder.glob(f"boot/config-{guest.kernel.release}")
     text = config.read_text()
     for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
@@ -54,7 +54,7 @@ def nqn_of(index: int) -> str:
 
 
 def target_config(address: str, device: str, hostnqn: str = HOSTNQN) -> str:
-    """A subsystem for each case, and one more."""
+    """Return the table of a subsystem for each case, and of one more."""
     text = f'[[port]]\ntraddr = "{address}"\ntrsvcid = 4420\ndevice = "{device}"\n'
     for index, (hashed, group) in enumerate((*CASES, CASES[0])):
         text += f"""

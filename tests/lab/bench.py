@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rate for the peers: our target and nvmet-rdma under the same host in the guest.
+"""Rates of our target and of nvmet-rdma, with the same host in the guest.
 
 Both serve memory (nvmet a RAM disk of brd, ours its ``ram`` store) to the guest's own nvme-rdma
 over the same RDMA device, one after the other, in turns.  The guest is emulated: no figure means

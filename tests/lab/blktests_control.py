@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program that blktests calls in the guest to set up our target, which runs there too.
+"""The program that blktests calls in the guest to set up our target, which also runs there.
 
 blktests names it in NVME_TARGET_CONTROL.  A command rewrites the target's configuration and makes
 the target read it again.  It uses nothing outside the standard library, because it starts often.
@@ -40,11 +40,11 @@ SHOWN = {
     "subsys_uuid": SUBSYS_UUID,
     "subsysnqn": SUBSYSNQN,
 }
-"""The output of `config --show-NAME`."""
+"""Return the output of `config --show-NAME`."""
 
 
 def configuration(subsystem: str = "") -> str:
-    """The target with its idle port; with a subsystem, that one on the port of the tests."""
+    """Return a configuration with the idle port; a subsystem is added on the port of the tests."""
     services = (IDLE_SERVICE, SERVICE) if subsystem else (IDLE_SERVICE,)
     ports = "".join(
         f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = {service}\ndevice = "system"\n'
@@ -54,7 +54,7 @@ def configuration(subsystem: str = "") -> str:
 
 
 def subsystem(args: argparse.Namespace) -> str:
-    """The subsystem that a test asks for."""
+    """Return the subsystem that a test requests."""
     lines = ["[[subsystem]]", f'nqn = "{args.subsysnqn}"', "[[subsystem.host]]"]
     lines.append(f'nqn = "{args.hostnqn}"')
     lines += [f'dhchap_key = "{args.hostkey}"'] if args.hostkey else []

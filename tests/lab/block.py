@@ -53,9 +53,9 @@ BRIEF = (
     Load("1m", 4, 2, size=2 * MIB),
     Load("4k-1m", 16, 2, size=2 * MIB),
 )
-"""The same range with less data, for namespaces and kernels other than the first."""
+"""The same sizes with less data, for namespaces and kernels other than the first."""
 SMALL = (Load("512", 16, size=64 * KIB), Load("512-8k", 32, size=512 * KIB))
-"""For devices with blocks of 512 bytes."""
+"""Loads for devices with blocks of 512 bytes."""
 
 
 def loads(block_size: int, *, thorough: bool) -> tuple[Load, ...]:

@@ -20,7 +20,7 @@ class Cell:
     target: str
     """``kernel`` is nvmet-rdma; ``ours`` in the guest; ``ours_outside`` on an embedded device."""
     device: str
-    """The guest's RDMA device: siw or rxe, with ``-ipv6`` where its addresses are such."""
+    """The guest's RDMA device: siw or rxe, with ``-ipv6`` if its addresses are IPv6."""
     host: str = "kernel"
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Cell:
         return network.GUEST6 if self.ipv6 else network.GUEST
 
     def thorough(self, series: str) -> bool:
-        """Whether all loads run here: with our code and the newest kernel."""
+        """Whether all loads run in this cell: those with our code and the newest kernel."""
         if os.environ.get("NVMF_LAB") == "quick":
             return False
         return series == SERIES[0] and (self.target, self.host) != ("kernel", "kernel")

@@ -318,7 +318,7 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
 
 
 def _omitted(item: pytest.Item) -> bool:
-    """Whether it is a test that does not run with its cell."""
+    """Whether the test does not run with its cell."""
     found = _of_a_cell(item)
     return found is not None and found[0].brief and not item.get_closest_marker("quick")
 

@@ -22,7 +22,7 @@ RESPONDER = ROOT / "tests" / "lab" / "flush_responder.py"
 
 
 def exchange(guest: Guest, cable: Network, dax: str = "") -> None:
-    """Let both ends run, with memory of the guest or a device DAX; they check each other."""
+    """Run both ends, with memory of the guest or a device DAX; they check each other."""
     responder = guest.start(
         f"PYTHONUNBUFFERED=1 exec {PYTHON} {shlex.quote(str(RESPONDER))}"
         f" {network.GUEST} {SERVICE} {dax}"

@@ -52,7 +52,7 @@ DIRTY = re.compile(
 )
 HARMLESS = re.compile(
     r"taints? kernel|tainting kernel|calibrate_delay_direct|not a bug"
-    # A Keep Alive that a disconnect cancelled: BLK_STS_TRANSPORT.
+    # A disconnect cancelled a Keep Alive: BLK_STS_TRANSPORT.
     r"|failed nvme_keep_alive_end_io error=4"
     # nvmet answers the event requests of a host that has disconnected; between RTS and the error
     # state siw takes neither the receive nor the Send.
@@ -102,7 +102,7 @@ class Guest:
         command = cable.command(*self._command(cpus, memory, memories, more))
         with (self._folder / "qemu").open("wb") as said:
             self._qemu = subprocess.Popen(
-                # It ends with this process, no matter how that ends.
+                # The emulator ends with this process, in whichever way that ends.
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -299,15 +299,15 @@ class Guest:
     # ---- accidents --------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Stop its processors; its clock continues."""
+        """Stop the guest's processors; its clock continues."""
         self._qemu.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue."""
+        """Let the processors continue."""
         self._qemu.send_signal(signal.SIGCONT)
 
     def power_off(self) -> None:
-        """Power it off: nothing in it ends in order, and no peer is told."""
+        """Power the guest off: nothing in it ends in order, and no peer is notified."""
         self._dead = self._dead or "was switched off"
         self._qemu.kill()
         self._qemu.wait()
@@ -315,7 +315,7 @@ class Guest:
     # ---- the end ----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Power it off, if possible in order."""
+        """Power the guest off, if possible in order."""
         if not self.dead:
             with contextlib.suppress(OSError, GuestError):
                 self._send(do="halt")
@@ -326,7 +326,7 @@ class Guest:
             self._qemu.kill()
         self._qemu.wait()
         if hasattr(self, "_reader"):
-            self._reader.join()  # it has reached the port's end, in a folder removed next
+            self._reader.join()  # it has reached the end of the port, whose folder is removed next
         if hasattr(self, "_port"):
             self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)

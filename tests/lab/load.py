@@ -66,7 +66,7 @@ class VerifyingLoad:
         return self._running.output.count("passed")
 
     def check(self) -> None:
-        """Check that it is running, or has ended successfully."""
+        """Check that the load is running, or has ended successfully."""
         if not self._running.alive:
             self._running.wait(0).check()
 

@@ -72,7 +72,7 @@ class Network:
 
     @contextmanager
     def mtu(self, size: int) -> Iterator[None]:
-        """This side of the link has this MTU."""
+        """Set the MTU of this side of the link, in a context."""
         _ip("-n", self.name, *f"link set {TAP} mtu {size}".split())
         try:
             yield
@@ -81,7 +81,9 @@ class Network:
 
     @contextmanager
     def ordinary_segments(self) -> Iterator[None]:
-        """This side sends TCP segments separately, none longer than Ethernet's 1500 bytes allow."""
+        """In a context, this side sends TCP segments separately, none longer than Ethernet's 1500
+        bytes allow.
+        """
         _ip("-n", self.name, *f"link set {TAP} mtu 1500 gso_max_segs 1".split())
         try:
             yield

@@ -54,7 +54,7 @@ def build_siw(apt: Apt, release: str, siw: Path, work: Path) -> None:
     for file in files:
         run("dpkg-deb", "-x", str(file), str(root))
         file.unlink()
-    (root / "usr/bin/awk").symlink_to("mawk")  # normally done by the installation
+    (root / "usr/bin/awk").symlink_to("mawk")  # the installation normally does this
     shutil.move(siw, root / "siw")
     say("  building siw")
     # Root needs no user namespace, and in a chroot none can be created.

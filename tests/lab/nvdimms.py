@@ -10,11 +10,11 @@ from pathlib import Path
 from lab.guest import Guest
 
 LONG = not os.environ.get("CI") or bool(os.environ.get("NVMF_POWER_KILLS"))
-"""Whether the tests run that boot guests for minutes."""
+"""Whether tests run that boot guests for minutes."""
 SIZE = 256 << 20
 MODULES = "modprobe -a nfit nd_pmem dax_pmem device_dax"
 
-# $1 is the number of a region.  A namespace that an earlier boot has made comes back by itself.
+# $1 is the number of a region.  A namespace that an earlier boot made exists again.
 _DAX = """
 dax=/dev/dax$1.0
 for attempt in $(seq 50); do

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The actions of our command and our Python client on a target; prints a line of JSON for each.
+"""A program: actions of our command and our Python client on a target; prints a line of JSON for
+each.
 
 ``our_cases.py URL-OF-SUBSYSTEM URL-OF-DISCOVERY URL-OF-NOTHING``, beside the guest or in it.  All
 of it is one process, because an emulated machine takes seconds to start Python.
@@ -44,7 +45,7 @@ def command(name: str, *argv: str) -> None:
 
 
 def commands(url: str, discovery: str, nothing: str) -> None:
-    """The command line."""
+    """Run the cases of the command line."""
     command("discover", "discover", discovery, "-o", "json")
     command("id-ctrl", "id-ctrl", url, "-o", "json")
     command("id-ns", "id-ns", url, "-N", "2", "-o", "json")
@@ -52,7 +53,7 @@ def commands(url: str, discovery: str, nothing: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         there, back = Path(folder, "there"), Path(folder, "back")
         there.write_bytes(os.urandom(SIZE))
-        command("write", "write", url, "-d", str(there))  # it flushes at the end
+        command("write", "write", url, "-d", str(there))  # the command flushes at the end
         command("read", "read", url, "-d", str(back), "-z", str(SIZE))
         report("compare", int(not back.exists() or back.read_bytes() != there.read_bytes()))
 
@@ -88,7 +89,7 @@ async def zeroes(disk: Namespace) -> None:
 
 
 async def many(disk: Namespace) -> None:
-    """200 commands at once."""
+    """Run 200 commands at once."""
     data = [os.urandom(8 * disk.block_size) for _ in range(200)]
     await asyncio.gather(*(disk.write(i * 8, piece) for i, piece in enumerate(data)))
     back = await asyncio.gather(*(disk.read(i * 8, 8) for i in range(200)))
@@ -96,7 +97,7 @@ async def many(disk: Namespace) -> None:
 
 
 async def client(url: str) -> None:
-    """The Python client."""
+    """Run the cases of the Python client."""
     steps: list[Callable[[Namespace], Awaitable[None]]] = [sizes, zeroes, many]
     async with connect(url) as controller:
         disk = controller.namespace(1)

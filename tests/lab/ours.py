@@ -99,7 +99,7 @@ class OursOutside:
         return Served(folder, text, wrapper=tuple(self._cable.command())).wait_ready(120)
 
     def restart(self, *, kill: bool = True) -> None:
-        """End it by SIGKILL, or in order, and start a new one on the same file."""
+        """End the target by SIGKILL, or in order, and start a new one on the same file."""
         if kill:
             self.served.kill()
         else:
@@ -107,7 +107,7 @@ class OursOutside:
         self.served = self._serve()
 
     def check(self) -> None:
-        """Check that it runs, and that its log has no errors."""
+        """Check that the target runs, and that its log has no errors."""
         assert self.served.alive, f"our target ended:\n{self.served.log}"
         self.served.check_log()
 
@@ -152,7 +152,7 @@ class OursInside:
         try:
             self.running.wait_for("listening on", 300)
         except GuestError:
-            self.running.signal(signal.SIGKILL)  # the next one needs its address
+            self.running.signal(signal.SIGKILL)  # the next target needs the address
             raise
 
     def check(self) -> None:

@@ -27,13 +27,13 @@ from lab.packages import Apt, CannotPrepare, codename, output, run, say
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "lab"
 SERIES = ("6.12", "6.1")
-"""The kernels of the matrix; the first one is what a plain run uses."""
+"""The kernels of the matrix; a plain run uses the first one."""
 NEWEST = "newest"
-"""The kernel that is newer than these; `series_of` has its series."""
+"""The name of the kernel that is newer than these; `series_of` returns its series."""
 
 _SUITES = ("bookworm", "bookworm-updates", "bookworm-backports")
 FORMAT = 1
-"""Incremented when the result changes, so that older ones are built again."""
+"""Incremented when the result changes, so that older results are built again."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ SHORT: dict[str, tuple[bytes, Reject, int]] = {
 
 
 def connect_and_identify(host: Host) -> None:
-    """Accepted with a CRQSIZE, and Identify Controller arrives by RDMA WRITE."""
+    """The connection is accepted with a CRQSIZE, and Identify Controller arrives by RDMA WRITE."""
     recfmt, crqsize = struct.unpack_from("<HH", host.admin.reply)
     assert (recfmt, crqsize) == (0, 32), (recfmt, crqsize)
     capabilities = _ok(host.admin.call(nvme.property_get(0, 8)))
@@ -124,7 +124,7 @@ def connect_and_identify(host: Host) -> None:
 
 
 def in_capsule_and_back(host: Host) -> None:
-    """Written from the capsule, read by RDMA WRITE."""
+    """Data is written from the capsule, and read by RDMA WRITE."""
     data = os.urandom(BLOCK)
     _ok(host.rw(Io.WRITE, 5, 1, nvme.in_capsule(0, BLOCK), data))
     back = host.io.region(BLOCK)
@@ -133,7 +133,7 @@ def in_capsule_and_back(host: Host) -> None:
 
 
 def keyed_and_back(host: Host) -> None:
-    """Written by RDMA READ of 1 MiB, read by RDMA WRITE, from the middle of a region."""
+    """1 MiB is written by RDMA READ and read by RDMA WRITE, in the middle of a region."""
     size, offset = 1 << 20, 24
     there = host.io.region(size + 4096)
     data = os.urandom(size)
@@ -158,7 +158,7 @@ def invalidated(host: Host) -> None:
 
 
 class ReadRequests:
-    """The destinations in RDMA Read Requests on the wire: peers learn them."""
+    """Reads the destinations in RDMA Read Requests on the wire, which peers learn."""
 
     HEADER = b"\x00\x2e\x41\x41"
     """Headers of an FPDU of 46 bytes: DDP untagged and last, RDMAP Read Request (RFC 5040, 4.4)."""
@@ -223,7 +223,7 @@ def oversized(host: Host) -> None:
 
 
 def _refused(host: Host, opcode: int, access: int, change: int = 0) -> None:
-    """The host's device refuses the target's RDMA, and no data was transferred."""
+    """The host's device refuses the target's RDMA, and no data is transferred."""
     page = host.io.region(BLOCK, access)
     sgl = nvme.keyed(page.buf, BLOCK, page.rkey ^ change)
     host.io.ends(nvme.sqe(opcode, nsid=NSID, sgl=sgl, cdw=(5, 0, 0)))

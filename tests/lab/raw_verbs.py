@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host made of pyverbs: its CM messages, its queue pair, its work requests.
+"""A host written with pyverbs: its CM messages, its queue pair, its work requests.
 
 It runs in the guest with the distribution's Python, and shares nothing with the product: the
 bytes of capsules and private data are those of `wire.nvme`.  pyverbs does all of it, the private
@@ -34,7 +34,7 @@ NUDGES = tuple(0.025 * (2**number - 1) for number in range(1, 7))
 
 
 class Refused(Exception):
-    """The target rejected the connection; contains the reject's private data, if any."""
+    """The target rejected the connection; the exception has the reject's private data, if any."""
 
     def __init__(self, event: str, private_data: bytes) -> None:
         super().__init__(f"{event} with {private_data[:16].hex() or 'nothing'}")
@@ -133,14 +133,14 @@ class Connection:
         self.qp.post_recv(RecvWR(wr_id=index, num_sge=1, sg=[sge]))
 
     def send(self, data: bytes) -> None:
-        """One Send of these bytes."""
+        """Post a Send of these bytes."""
         self._sends.write(data, len(data))
         sge = SGE(self._sends.buf, len(data), self._sends.lkey)
         self.post(SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND,
                          send_flags=e.IBV_SEND_SIGNALED))  # fmt: skip
 
     def rdma_write(self, data: bytes, rkey: int, address: int) -> None:
-        """One RDMA WRITE of these bytes; Ended may be raised now or by a later call."""
+        """Post an RDMA WRITE of these bytes; this or a later call raises Ended if it fails."""
         self._sends.write(data, len(data))
         sge = SGE(self._sends.buf, len(data), self._sends.lkey)
         request = SendWR(wr_id=SEND, num_sge=1, sg=[sge], opcode=e.IBV_WR_RDMA_WRITE,
@@ -216,7 +216,7 @@ class Connection:
         self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
 
     def disconnect(self) -> None:
-        """End it in order."""
+        """End the connection in order."""
         self.id.disconnect()
         self.event(ce.RDMA_CM_EVENT_DISCONNECTED)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program: the writer of a log on several targets, until it is killed; or a log's recovery.
+"""A program: writes a log on several targets until it is killed; or recovers a log.
 
 ``replicated_log.py append JOURNAL URL...`` makes a new log and appends to it.  The journal gets a
 line for each acknowledged record.  A line on standard input with the index of a replica brings that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our target outside the guest, changed while it runs, and asked for its state."""
+"""Our target outside the guest, which is changed while it runs, and queried for its state."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class State:
 
 
 class Steered(Served):
-    """One run of steered_target.py in the lab's network namespace."""
+    """A run of steered_target.py in the lab's network namespace."""
 
     program = ("-P", str(PROGRAM))
     stdin = subprocess.PIPE
@@ -99,7 +99,7 @@ class Steered(Served):
         self.wait_ready()
 
     def ask(self, do: str, **what: Any) -> Any:
-        """Send it a request, and wait for the answer."""
+        """Send the target a request, and wait for the answer."""
         number = next(self._numbers)
         pipe = self.process.stdin
         assert pipe is not None
@@ -127,7 +127,7 @@ class Steered(Served):
         return int(self.ask("resize", nqn=self.nqn, nsid=nsid))
 
     def state(self) -> State:
-        """Return its present state."""
+        """Return the target's present state."""
         found = self.ask("state")
         resources = found["resources"]
         return State(
@@ -153,7 +153,7 @@ class Steered(Served):
         )
 
     def wait_same(self, before: State) -> State:
-        """Wait until its state is as before; the caller checks kept objects and memory."""
+        """Wait until the state is as before; the caller checks kept objects and memory."""
         return self._wait(
             lambda now: (
                 replace(now, descriptors=before.descriptors) == before
@@ -178,7 +178,7 @@ class Steered(Served):
         self.process.stdin.close()
 
     def close(self) -> None:
-        """End it: it must have had no errors."""
+        """End the target, and check that it had no errors."""
         if self.alive:
             self.check_log()
             assert self.end(30) == 0, f"our target ended badly:\n{self.log}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program: the target's server as a library, with a wire to its inside.
+"""A program: the target's server as a library, controlled through standard input.
 
 It serves the configuration that it is given, and takes one JSON object a line on standard input::
 
-    {"number": 1, "do": "attach", "nqn": "...", "nsid": 2, "namespace": {...}}
+{"number": 1, "do": "attach", "nqn": "...", "nsid": 2, "namespace": {...}}
     {"number": 2, "do": "detach", "nqn": "...", "nsid": 2}
     {"number": 3, "do": "resize", "nqn": "...", "nsid": 2}
     {"number": 4, "do": "state"}

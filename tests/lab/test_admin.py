@@ -37,7 +37,9 @@ def follows(host: KernelHost, nqn: str, wanted: Callable[[list[BlockDevice]], bo
 @pytest.mark.feature("live", "resize", "reload")
 @pytest.mark.timeout(600)
 def test_block_devices_follow(target: OursOutside, guest: Guest, tmp_path: Path) -> None:
-    """Added, resized, removed by command and by SIGHUP, while the first device is verified."""
+    """Namespaces are added, resized and removed by command and by SIGHUP, while the first device is
+    verified.
+    """
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     disk = tmp_path / "fourth.img"
     disk.write_bytes(b"")

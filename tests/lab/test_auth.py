@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication with the kernel: its host and its target, over siw, ours outside."""
+"""In-band authentication with the kernel's host and target, over siw; our end is outside the
+guest.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def connect(guest: Guest, nqn: str, *options: str) -> Result:
 
 @contextmanager
 def connected(guest: Guest, index: int, *options: str) -> Iterator[str]:
-    """The kernel's host on one of our subsystems, and the name of its controller."""
+    """Connect the kernel's host to one of our subsystems; yield the name of its controller."""
     host = KernelHost(guest, network.HOST)
     connect(guest, nqn_of(index), *options).check()
     try:

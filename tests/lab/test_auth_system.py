@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In-band authentication over rxe: ours on libibverbs, the kernel's host driven by our commands."""
+"""In-band authentication over rxe: our end on libibverbs, and the kernel's host controlled by our
+commands.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,7 @@ def test_refused(
     secrets: tuple[str, ...],
     says: str,
 ) -> None:
-    """One sentence, without the secret."""
+    """The refusal is one sentence, without the secret."""
     who = ["-n", nqn_of(index), "-q", HOSTNQN, "-i", "1"]
     said = ours.refused("connect", *WHERE, *who, *secrets)
     assert f"the kernel cannot connect to {nqn_of(index)} at {network.GUEST}:4420: " in said

@@ -74,7 +74,7 @@ def test_panics_under_a_command(kernel: Kernel, cable: Network) -> None:
 
 
 def test_hangs(kernel: Kernel, cable: Network) -> None:
-    """Its processors are stopped: a command ends at its limit, and the guest is not healthy."""
+    """With stopped processors, a command ends at its time limit, and the guest is not healthy."""
     with booted(kernel, cable) as one:
         os.kill(one.pid, signal.SIGSTOP)
         with pytest.raises(GuestError, match="did not end within 1 s"):
@@ -84,7 +84,9 @@ def test_hangs(kernel: Kernel, cable: Network) -> None:
 
 
 def test_a_command_that_hangs(kernel: Kernel, cable: Network) -> None:
-    """It is killed with its children, its output is shown, and the guest still works."""
+    """A command that hangs is killed with its children, its output is shown, and the guest still
+    works.
+    """
     with booted(kernel, cable) as one:
         with pytest.raises(GuestError, match="did not end within 3 s") as caught:
             one.run("echo so far; sleep 3600 & sleep 3600", timeout=3)

@@ -41,7 +41,7 @@ NOT_APPLICABLE = {
     "068": "needs delayed_removal_secs, which kernel 6.12 does not have",
     "069": "needs a kernel with KASAN",
 }
-"""The others, with the reason."""
+"""The tests that cannot apply, with the reason."""
 SECONDS = 540.0
 
 # $1 the copy of blktests, $2 the kernel's configuration, $3 Python, $4 the control program

@@ -183,7 +183,7 @@ class Kept:
         return self.read()
 
     def end(self) -> None:
-        """Check that there were no other events."""
+        """Check that no other event has come."""
         self.events.signal()
         said = self.events.wait(PATIENCE).output
         assert said.count("event ") == self._seen, said
@@ -225,7 +225,9 @@ def test_connect_all(targets: Targets, guest: Guest) -> None:
 @pytest.mark.feature("discovery-nqn")
 @pytest.mark.usefixtures("disconnect")
 def test_unique_nqn(targets: Targets, guest: Guest) -> None:
-    """Connect by the well-known NQN and by the unique one; the kernel uses the one in Identify."""
+    """The kernel connects by the well-known NQN and by the unique one, and uses the one in
+    Identify.
+    """
     for more in ([], ["-n", UNIQUE]):
         argv = ["nvme", "discover", *where(SECOND), *more, "-o", "json"]
         records = guest.run(argv, timeout=PATIENCE).json()["records"]

@@ -19,7 +19,7 @@ from lab.waiting import until
 LASTING = ("-i", "2", "--reconnect-delay=1", "--ctrl-loss-tmo=600")
 FAR = 1 << 40
 LBA_OUT_OF_RANGE = 0x4080
-"""With Do Not Retry."""
+"""The status, with Do Not Retry."""
 SLBA = 40
 """The byte of a command at which its LBA begins."""
 UNIT = 512_000
@@ -75,7 +75,7 @@ def refused_read(guest: Guest, controller: Controller, host: KernelHost) -> int:
 @pytest.mark.feature("error-log", "smart", "smart-kept")
 @pytest.mark.unclean(r"nvme nvme\d+: ")
 def test_health_log(target: OursOutside, guest: Guest) -> None:
-    """A refused command has an entry; counters are kept after an orderly end, and after SIGKILL."""
+    """A refused command has an entry; counters survive an orderly end, and SIGKILL."""
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     with host.connected(nqn, *LASTING, namespaces=3) as controller:
         device = host.devices(nqn)[2]

@@ -101,7 +101,9 @@ def _sizes(host: KernelHost) -> list[int]:
 @pytest.mark.feature("hotplug-disk")
 @pytest.mark.usefixtures("disk")
 def test_a_disk_comes_and_goes(vm: Guest) -> None:
-    """Hosts see it removed and added, and continue with others; each time it is a new device."""
+    """Hosts see a disk removed and added, and continue with others; each time it is a new
+    device.
+    """
     use_device(vm, "rxe")
     host = KernelHost(vm, network.GUEST)
     with _serving(vm) as target:
@@ -119,7 +121,8 @@ def test_a_disk_comes_and_goes(vm: Guest) -> None:
 
 @pytest.mark.feature("hotplug-rdma")
 def test_the_only_rdma_device_comes_and_goes(vm: Guest, guest: Guest) -> None:
-    """With a connected host, twice, after a start without one; the embedded port continues.
+    """The RDMA device is removed and added twice with a connected host, after a start without the
+    device; the embedded port continues.
 
     The kernel's removal ends only when our target has released all objects of the device.
     """

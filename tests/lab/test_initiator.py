@@ -176,7 +176,9 @@ def test_connect_all(row: Row, guest: Guest) -> None:
 
 
 def test_connect_all_by_file(row: Row, guest: Guest) -> None:
-    """Without an address, the entries of discovery.conf; the client reads the log."""
+    """Without an address, connect-all uses the entries of discovery.conf; the client reads the
+    log.
+    """
     line = f"-t rdma -a {row.target.address} -s {row.target.service} -i 1\n"
     guest.run("cp /etc/nvme/discovery.conf /run/lab/", quiet=True)
     guest.write("/etc/nvme/discovery.conf", f"# ports\n-t tcp -a 192.0.2.1\n{line}")
@@ -229,7 +231,7 @@ def test_dead_port(row: Row, guest: Guest) -> None:
 
 @pytest.mark.unclean("nvme|siw|rxe")
 def test_target_on_tcp(row: Row, guest: Guest) -> None:
-    """The port is that of NVMe over TCP."""
+    """The message about a port of NVMe over TCP says so."""
     nvmet = "/sys/kernel/config/nvmet/ports/7"
     guest.run(
         f"modprobe nvmet-tcp && mkdir {nvmet} && cd {nvmet} && echo tcp > addr_trtype &&"

@@ -21,7 +21,7 @@ OUT = "/run/lab/beside"
 
 @pytest.mark.usefixtures("need_product")
 def test_ours_beside_nvmet(guest: Guest) -> None:
-    """Both are measured in turns, over siw, and nvmet is removed afterwards."""
+    """Both targets are measured in turns, over siw, and nvmet is removed afterwards."""
     use_device(guest, "siw")
     assert network.GUEST in (ROOT / EXAMPLE).read_text()
     nvmeof = f"cd {shlex.quote(str(ROOT))} && {shlex.quote(sys.executable)} -m nvmf.cli.main"

@@ -54,7 +54,7 @@ done
 
 
 def config() -> str:
-    """One subsystem on two ports."""
+    """Return the configuration of a subsystem on two ports."""
     text = "[target]\nreactors = 2\n"
     for port in PORTS:
         text += f'[[port]]\ntraddr = "{network.HOST}"\ntrsvcid = {port}\ndevice = "iwarp"\n'
@@ -67,7 +67,7 @@ class PathState:
     """One path to the namespace, as the guest's kernel has it."""
 
     controller: str
-    """live, connecting, ..."""
+    """The state: live, connecting, ..."""
     ana: str
     commands: int
     """Reads and writes that were completed on it."""
@@ -131,7 +131,7 @@ class Rig:
 def rig(
     vm: Guest, cable: Network, need_product: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Rig]:
-    """Both paths live."""
+    """Connect the kernel's host over both ports."""
     use_device(vm, "siw")
     folder = tmp_path_factory.mktemp("target")
     served = Served(folder, config(), wrapper=tuple(cable.command())).wait_ready(120)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Persistent memory: a guest with an NVDIMM, and our pmem store on it in both kinds of DAX."""
+"""Persistent memory: a guest with an NVDIMM, and our pmem store on both kinds of DAX."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KINDS = (
 
 
 def config(path: str) -> str:
-    """One namespace on the NVDIMM."""
+    """Return the configuration of a namespace on the NVDIMM."""
     return f"""
 [[port]]
 traddr = "{network.GUEST}"

@@ -35,7 +35,9 @@ def names(guest: Guest, device: str) -> dict[str, str]:
 
 @pytest.mark.feature("identifiers")
 def test_names_stay(target: OursOutside, guest: Guest) -> None:
-    """UUID, NGUID and EUI64 are those that the target reports, all different, and after a crash."""
+    """UUID, NGUID and EUI64 are those that the target reports, all different, also after a
+    crash.
+    """
     host, nqn = KernelHost(guest, target.address, target.service), target.nqn
     (subsystem,) = rpc(target.served, "nvmf_get_subsystems", nqn=nqn)
     found: dict[int, dict[str, str]] = {}

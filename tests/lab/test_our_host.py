@@ -87,18 +87,18 @@ def test_connect_and_identify(row: Row) -> None:
 
 
 def test_write_and_read(row: Row) -> None:
-    """By the command, which flushes at the end."""
+    """The command writes and reads, and flushes at the end."""
     for name in ("write", "read", "compare"):
         row.cases[name].check()
 
 
 def test_client(row: Row) -> None:
-    """By the Python client: FUA, Flush, Write Zeroes, Deallocate, and 200 commands at once."""
+    """The Python client's cases: FUA, Flush, Write Zeroes, Deallocate, and 200 commands at once."""
     row.cases["client"].check()
 
 
 def test_refused(row: Row) -> None:
-    """Requests for missing objects are refused in a sentence."""
+    """Requests for missing objects are refused with an error message."""
     result = row.cases["refused"]
     assert result.status == 1
     assert "Traceback" not in result.output

@@ -62,7 +62,7 @@ def _events(guest: Guest) -> int:
 def test_namespaces_change(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
 ) -> None:
-    """One is added, grows, shrinks and is removed while a second one is in use."""
+    """A namespace is added, grows, shrinks and is removed while a second one is in use."""
     with host.connected(target.nqn, "-i", "2"):
         (first,) = host.devices(target.nqn)
         with VerifyingLoad(guest, first) as load:
@@ -89,7 +89,9 @@ def test_namespaces_change(
 def test_namespace_removed_in_use(
     target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest
 ) -> None:
-    """Its user gets errors and does not hang; a new one with its NSID is a different device."""
+    """A program that uses a removed namespace gets errors and does not hang; a new one with its
+    NSID is a different device.
+    """
     target.attach(OTHER, file_namespace(disks[OTHER]))
     with host.connected(target.nqn, "-i", "2", namespaces=2):
         first, second = host.devices(target.nqn)
@@ -155,7 +157,9 @@ umount /run/lab/mnt
 
 
 def test_ext4(target: Steered, disks: dict[int, Path], host: KernelHost, guest: Guest) -> None:
-    """Created, mounted, filled, unmounted, checked; also checked in the file that contains it."""
+    """A file system is created, mounted, filled, unmounted and checked; it is also checked in the
+    file that contains it.
+    """
     with host.connected(target.nqn, "-i", "2"):
         (device,) = host.devices(target.nqn)
         guest.run("modprobe ext4", quiet=True)

@@ -52,7 +52,7 @@ class Client:
             self.output += line.decode(errors="replace")
 
     def count(self, line: str) -> int:
-        """Return how often it has printed a line."""
+        """Return how often the client has printed a line."""
         return self.output.count(f"{line}\n")
 
     @property
@@ -60,7 +60,7 @@ class Client:
         return self.output.count("round ")
 
     def wait(self, line: str, times: int) -> None:
-        """Wait until it has printed a line this many times."""
+        """Wait until the client has printed a line this many times."""
         self._until(lambda: self.count(line) >= times, f"the client says {line!r}")
 
     def go_on(self) -> None:
@@ -76,7 +76,7 @@ class Client:
         until(step, what, state=lambda: self.output[-4000:])
 
     def end(self) -> None:
-        """Make it verify everything and end."""
+        """Make the client verify everything and end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         status = self._process.wait(2 * PATIENCE)

@@ -64,7 +64,7 @@ def _completed(running: Running) -> dict[tuple[int, int], int]:
 
 
 def _at_work(running: Running) -> bool:
-    """Whether every writer has done its rounds, and is running."""
+    """Whether every writer has completed its rounds, and is running."""
     assert running.alive, running.output[-2000:]
     completed = _completed(running)
     return len(completed) == 2 * len(WRITERS) and min(completed.values()) >= ROUNDS
@@ -82,7 +82,9 @@ def _check(data: bytes, writer: int, blocks: int, completed: int) -> None:
 
 
 def test_host_killed(cable: Network, tmp_path: Path, doomed: Guest) -> None:
-    """Its connections end by the keep-alive timeout; each block is the old or the new one."""
+    """The dead host's connections end by the keep-alive timeout; each block is the old or the new
+    one.
+    """
     disk = tmp_path / "disk.img"
     disk.write_bytes(bytes(64 * block.MIB))
     ram = {"store": "ram", "size": "64MiB", "block_size": BLOCK}

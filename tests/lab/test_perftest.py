@@ -28,7 +28,7 @@ VERBS = [sys.executable, "-m", "nvmf.cli.main", "verbs", "--device", "roce", "--
 
 
 def gid_index(listing: str, address: str) -> str:
-    """Return the number of an address in what `ibv_devinfo -v` printed."""
+    """Return the index of an address in the output of `ibv_devinfo -v`."""
     found = re.search(rf"GID\[ *(\d+)\]:\s+::ffff:{re.escape(address)}\b", listing)
     assert found is not None, listing
     return found[1]

@@ -34,7 +34,7 @@ NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000007a"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000007b"
 SERVICE = 4420
 LOST, SPARE = 2, 3
-"""The target that is killed first; the NVDIMM of none."""
+"""The target that is killed first; the NVDIMM of no target."""
 SCRIPT = ROOT / "tests" / "lab" / "replicated_log.py"
 pytestmark = [
     pytest.mark.usefixtures("need_product"),
@@ -83,7 +83,7 @@ allow_any_host = true
         )
 
     def wait(self) -> None:
-        """Wait until it listens, on persistent memory."""
+        """Wait until the target listens, and check that its memory is persistent."""
         self.running.wait_for("listening on", 300)
         assert "persistent when it completes (devdax" in self.running.output, self.running.output
 

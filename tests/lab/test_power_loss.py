@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900 +
 
 @dataclass(frozen=True)
 class Port:
-    """A device of the guest, and ours outside that speaks to it."""
+    """A device of the guest, and our device outside that connects to it."""
 
     inside: str
     outside: Device
@@ -113,7 +113,7 @@ def test_power_loss(machine: Lab, cable: Network, tmp_path: Path, ports: tuple[P
                 guest.power_off()
                 lives.end()
             name = "embedded" if ports is EMBEDDED else "rxe"
-            (LOGS / f"power-loss-{name}.txt").write_text(f"{lives}\n")  # a long run is watched
+            (LOGS / f"power-loss-{name}.txt").write_text(f"{lives}\n")  # progress
     finally:
         lives.close()
     assert lives.kills == {str(way): KILLS for way in ways}

@@ -109,7 +109,7 @@ def test_fewer(vm: Guest, ours: Initiator, cable: Network, tmp_path: Path, guest
 
 
 def test_fewer_of_the_kernel(vm: Guest, ours: Initiator, guest: Guest) -> None:
-    """The same with nvmet."""
+    """nvmet grants fewer queues, too."""
     use_device(vm, "rxe")
     with KernelTarget(vm, network.GUEST, block_sizes=(4096,)) as target:
         guest.run(f"echo 1 > {CONFIGFS}/nvmet/subsystems/{target.nqn}/attr_qid_max")

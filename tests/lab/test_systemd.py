@@ -128,7 +128,7 @@ def subsystems(guest: Guest) -> set[str]:
 
 @pytest.fixture
 def serving(guest: Guest) -> None:
-    """For a test that is run alone, or repeated in a new guest."""
+    """Start the service for a test that is run alone, or repeated in a new guest."""
     if show(guest, "ActiveState")["ActiveState"] != "active":
         guest.run(_START, timeout=240)
 
@@ -198,7 +198,9 @@ def test_credential(guest: Guest) -> None:
 @pytest.mark.feature("discovery-events")
 @pytest.mark.unclean("nvme")
 def test_autoconnect(guest: Guest, serving: None) -> None:
-    """A kernel host that keeps its discovery controller is connected to later subsystems."""
+    """A kernel host that keeps its discovery controller is connected to subsystems that are added
+    later.
+    """
     guest.write("/etc/nvme/hostnqn", HOSTNQN + "\n")
     guest.write("/etc/nvme/hostid", HOSTID + "\n")
     guest.run(
@@ -220,7 +222,7 @@ def test_autoconnect(guest: Guest, serving: None) -> None:
 @pytest.mark.feature("systemd")
 @pytest.mark.unclean("nvme")
 def test_watchdog(guest: Guest, serving: None) -> None:
-    """A target that hangs is killed, and a new one serves."""
+    """A target that hangs is killed, and a new one is started."""
     before = show(guest, "MainPID", "NRestarts")
     guest.run(f"systemctl kill --kill-who=main -s STOP {UNIT}")
     wait_for(guest, "active", int(before["NRestarts"]) + 1)

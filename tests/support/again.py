@@ -29,7 +29,7 @@ _spare = 3
 
 
 def spare() -> bool:
-    """Take one of the few attempts; return whether there was one."""
+    """Take one of the few attempts; return whether one was left."""
     global _spare
     _spare -= 1
     return _spare >= 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller's state machine with a host made by hand, and whole transactions."""
+"""A controller's state machine with a hand-made host, and whole transactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = 0xABCDEF << 200 | 77
 
 @dataclass
 class Rig:
-    """A controller, and a host made by hand."""
+    """A controller, and a hand-made host."""
 
     keys: HostKeys | None = KEYS
     auth: ControllerAuth = field(init=False)

@@ -12,7 +12,7 @@ from support.faketarget import FakeHandle
 
 
 class Readable:
-    """An object whose fileno() is readable if it has entries."""
+    """A queue whose fileno() is readable if it has entries."""
 
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -39,7 +39,7 @@ class Readable:
 
 
 class Qpair(FakeHandle):
-    """A queue pair that closes when it is asked to."""
+    """A queue pair that closes at once."""
 
     def __init__(self, engine: FakeEngine, options: dict[str, Any]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Fenced:
 
 
 class Faulted:
-    """A failed Write of the block at byte 8192: there was no space."""
+    """An entry for a failed Write of the block at byte 8192: no space was left."""
 
     opcode, status, error, offset, length = 1, 0x0081, errno.ENOSPC, 8192, 4096
 
@@ -210,7 +210,7 @@ class FakeEngine:
         self.listen_errors: dict[str, OSError] = {}
         self.closing_works = True
         self.pinned = False
-        """A device has registered the namespaces' memory, until a test adds their Freed."""
+        """Whether a device has the namespaces' memory registered, until a test adds their Freed."""
         engine = self
 
         class Target(Readable):

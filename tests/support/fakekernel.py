@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A kernel's initiator made of files: a sysfs tree, device nodes, /dev/nvme-fabrics and a log."""
+"""A fake kernel's initiator, made of files: a sysfs tree, device nodes, /dev/nvme-fabrics and a
+log.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ class FakeLog(KernelLog):
 
 
 class FakeKernel:
-    """A machine in a folder."""
+    """A machine whose kernel is made of files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.written: list[str] = []
         self.known: str | None = OPTIONS
-        """None: a kernel that does not report them."""
+        """The options that the kernel reports; None if it does not report them."""
         self.fails: int | None = None
         """The errno of a failed write."""
         self.opening: int | None = None

@@ -27,7 +27,7 @@ BEGIN = "<!-- features: written by ./dev features -->"
 END = "<!-- features end -->"
 NOT_RUN = "not run"
 WORDS = ("yes", "no", "partly")
-"""The first word of a cell, of theirs and of ours if no test shows it."""
+"""The first word of a cell, of others' columns, and of ours if no test shows the feature."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Feature:
     spdk: str
     spdk_source: str
     ours: str = ""
-    """The entry in place of tests: why there are none."""
+    """The entry in place of tests: why there are no tests."""
     but: str = ""
-    """Parts without tests."""
+    """The parts that no test shows."""
 
     def __post_init__(self) -> None:
         for cell in (self.nvmet, self.spdk, *([self.ours] if self.ours else [])):
@@ -64,7 +64,7 @@ class Registry:
     """``features.toml``."""
 
     nvmet: str
-    """The version of Linux that was read."""
+    """The version of Linux whose source was read."""
     spdk: str
     features: tuple[Feature, ...]
 

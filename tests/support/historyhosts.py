@@ -16,10 +16,10 @@ LOST = (ConnectError, ConnectionLost, NvmeError)
 
 
 class Hosts:
-    """Hosts that write and read few blocks, and connect again when their target is gone."""
+    """Hosts that write and read few blocks, and connect again when their target has ended."""
 
     def __init__(self, step: int = 1) -> None:
-        """step: blocks of a namespace for each of theirs."""
+        """step: blocks of the namespace for each block of 4 KiB that the hosts use."""
         self._step = step
         self.url = ""
         self.ended = False
@@ -29,7 +29,7 @@ class Hosts:
         self._values = iter(range(1, 1 << 30))
 
     async def run(self) -> None:
-        """Be one of them."""
+        """Run one host."""
         while not self.ended:
             with suppress(*LOST):
                 async with connect(self.url, ctrl_loss_tmo=0) as controller:
@@ -59,7 +59,7 @@ class Hosts:
         self.accesses += 1
 
     async def more(self, count: int) -> None:
-        """Wait until they have done so many accesses."""
+        """Wait until the hosts have completed so many accesses."""
         wanted = self.accesses + count
         async with asyncio.timeout(60):
             while self.accesses < wanted:  # noqa: ASYNC110

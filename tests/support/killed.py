@@ -78,7 +78,9 @@ def read_generation(folder: Path) -> int:
 
 
 def reserve(folder: Path) -> Steps:
-    """Two hosts register and reserve a namespace, through power loss except at the very end."""
+    """Two hosts register and reserve a namespace; the reservation persists through power loss
+    except at the very end.
+    """
     bench = Bench(subsystem=Subsystem(NQN, "SERIAL", allow_any_host=True, state=folder))
     bench.add_namespace()
     one, other = (bench.io(bench.admin(hostid=hostid)) for hostid in (HOSTID, OTHER))
@@ -206,7 +208,7 @@ class Killer:
 
 
 def run_and_die(steps: Steps, number: int) -> tuple[bool, int]:
-    """Return whether it was killed at that call, and how many steps it had acknowledged."""
+    """Return whether the child was killed at that call, and how many steps it had acknowledged."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

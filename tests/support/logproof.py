@@ -15,11 +15,11 @@ UUID = bytes(range(16))
 
 
 class Broken(AssertionError):
-    """The log has not kept its promise."""
+    """The log has broken a promise."""
 
 
 class LogProof:
-    """A log on modelled replicas, and all that it has promised."""
+    """A log on modelled replicas, and everything that it has promised."""
 
     def __init__(self, seed: int, *, unpersisted: str = "", early: str = "") -> None:
         self.rack = Rack(seed, 1, SIZE)

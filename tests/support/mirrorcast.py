@@ -42,7 +42,7 @@ class TargetProcess:
         self._served: Served | None = None
 
     async def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start the target, and wait until it listens."""
         self._served = served = Served(self._folder, self._config)
         await asyncio.to_thread(served.wait_ready)
 
@@ -69,7 +69,7 @@ class WriterProcess:
 
     @classmethod
     async def start(cls, plan: Plan) -> Self:
-        """Start it; it opens the mirror."""
+        """Start the writer, which opens the mirror."""
         log = Path(plan.journal).with_suffix(".log")
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
@@ -85,22 +85,22 @@ class WriterProcess:
 
     @property
     def log(self) -> str:
-        """Its output."""
+        """The output so far."""
         return self._log.read_text(errors="replace")
 
     def says(self, word: str) -> bool:
-        """Return whether a line of its output begins with a word."""
+        """Return whether a line of the output begins with a word."""
         return any(line.split(" ")[0] == word for line in self.log.splitlines())
 
     @property
     def lost(self) -> set[str]:
-        """The replicas that it has lost at some time."""
+        """The replicas that the writer has lost at some time."""
         lines = self.log.splitlines()
         return {line.partition(": ")[0] for line in lines if line.startswith("lost ")}
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._process.returncode is None
 
     def signal(self, number: signal.Signals) -> None:
@@ -129,7 +129,7 @@ class Cast:
         self.targets: list[TargetProcess] = []
         self.relays: list[Relay] = []
         self.writers: list[WriterProcess] = []
-        """All that there were; the last one is the mirror's."""
+        """All writers so far; the last one is the mirror's."""
         self.both = 0
         """How often a deposed writer has deposed the new one as well."""
 
@@ -168,7 +168,7 @@ class Cast:
 
     @property
     def writer(self) -> WriterProcess:
-        """The latest."""
+        """The latest writer."""
         return self.writers[-1]
 
     async def write(self, *, create: bool = False, acknowledge_at: int = 0) -> WriterProcess:
@@ -223,7 +223,7 @@ class Cast:
         await self.targets[index].start()
 
     async def freeze(self, index: int, accesses: int) -> None:
-        """A target stands still for a while."""
+        """A target is stopped for a while."""
         self.targets[index].signal(signal.SIGSTOP)
         try:
             await self.more(accesses)
@@ -237,7 +237,7 @@ class Cast:
         await self.relays[index].open()
 
     async def stall(self, index: int, accesses: int) -> None:
-        """A path keeps what is sent, and delivers it later."""
+        """A path holds back data, and delivers it later."""
         self.relays[index].stall()
         await self.more(accesses)
         self.relays[index].go_on()
@@ -249,7 +249,7 @@ class Cast:
         await self.more(accesses)
 
     async def depose(self, _: int, accesses: int) -> None:
-        """The writer is frozen, a new one takes over, and the old one goes on: it is fenced."""
+        """The writer is frozen, a new one takes over, and the old one continues: it is fenced."""
         old = self.writer
         old.signal(signal.SIGSTOP)
         new = await self.write()

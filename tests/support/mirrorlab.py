@@ -62,7 +62,7 @@ class Remote:
 
     @property
     def leg(self) -> str:
-        """The leg, as a table of a configuration."""
+        """Return the leg as a table of a configuration."""
         return f'url = "{self.url}"'
 
     @property

@@ -30,7 +30,7 @@ STRIDE = 4096
 REGION = 8192
 TASKS = 6
 TORN = -1
-"""A value that nobody writes."""
+"""A value that no writer writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Plan:
     """A writer."""
 
     number: int
-    """It is part of the values, and of the seed."""
+    """The number of the writer: part of its values, and of its seed."""
     seed: int
     urls: tuple[str, ...]
     journal: str
@@ -51,12 +51,12 @@ class Plan:
     """Seconds for which a write waits for slower replicas."""
 
     def encode(self) -> str:
-        """Return it as an argument."""
+        """Return the plan as an argument."""
         return json.dumps(asdict(self))
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Return what an argument says."""
+        """Return the plan in an argument."""
         given = json.loads(text)
         return cls(**{**given, "urls": tuple(given["urls"])})
 
@@ -71,7 +71,7 @@ class Writer:
         self._journal = os.open(plan.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     async def run(self) -> None:
-        """Open the mirror, read every block, and go on until it is deposed."""
+        """Open the mirror, read every block, and then write and read until it is deposed."""
         async with await self._opened() as mirror:
             print("open", flush=True)
             for block in range(BLOCKS):

@@ -23,7 +23,7 @@ UUID = bytes(range(16))
 
 
 class Broken(AssertionError):
-    """The mirror has not kept its promise."""
+    """The mirror has broken a promise."""
 
 
 class MirrorProof:

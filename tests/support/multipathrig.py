@@ -22,7 +22,7 @@ from support.clientlab import NQN, OPTIONS, RAM_4K, url
 from support.relay import free_ports
 
 STEADY: dict[str, Any] = {**OPTIONS, "kato": 0}
-"""No timeout ends a connection if the machine stalls for a while."""
+"""Options: no timeout ends a connection if the machine stalls for a while."""
 FAST: dict[str, Any] = {**STEADY, "reconnect_delay": 0.2}
 HANG = 120.0
 """Seconds after which a wait counts as a hang."""
@@ -80,7 +80,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 def counts(subsystem: Subsystem) -> list[int]:
-    """Return the number of commands that each path was given."""
+    """Return the number of commands of each path."""
     return [path.commands for path in subsystem.paths]
 
 

@@ -33,9 +33,9 @@ class Outcome:
     """The series of the guest's kernel: 6.12; empty for a test that needs no guest."""
     features: list[str]
     outcome: str
-    """passed or failed: a skipped test was not run."""
+    """"passed" or "failed"; a skipped test has no outcome."""
     peer: str
-    """Linux 6.12, if its host was the peer."""
+    """The peer: "Linux 6.12" if its host was the peer."""
     date: str
     """Date of the run: 2026-11-21."""
 
@@ -90,12 +90,12 @@ class Collected:
     """The files that it read completely, from the root of the tree."""
 
     def lacks(self, test: str, file: str) -> bool:
-        """Whether that test is known to no longer exist."""
+        """Whether the test is known not to exist."""
         return test not in self.tests and (file in self.files or not (ROOT / file).is_file())
 
 
 def whole_files(config: pytest.Config, items: Iterable[pytest.Item]) -> frozenset[str]:
-    """Return the files that were requested without naming tests in them."""
+    """Return the files of which no single tests were requested."""
     named = {str(Path(one.partition("::")[0]).resolve()) for one in config.args if "::" in one}
     files = {item.path for item in items}
     return frozenset(
@@ -167,7 +167,7 @@ class Recorder:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Before -k and -m select."""
+        """Record the tests found, before -k and -m select some of them."""
         for item in items:
             if unknown := set(features(item)) - self._names:
                 raise pytest.UsageError(

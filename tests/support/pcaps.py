@@ -94,7 +94,9 @@ def recording(frames: Sequence[capture.Frame]) -> list[bytes]:
 
 @dataclass
 class Exchange:
-    """A connection that a test writes, message by message; valid unless a test changes it."""
+    """A connection that a test builds message by message; it is valid unless the test changes
+    it.
+    """
 
     crc: bool = False
     packets: list[bytes] = field(default_factory=list)
@@ -108,7 +110,7 @@ class Exchange:
         self.seqs[host] += len(data)
 
     def begin(self, private: bytes | None = None, *, bits: int = 0x0001, reply: int = 1) -> None:
-        """MPA request and reply, of an admin queue."""
+        """Add the MPA request and reply of an admin queue."""
         bits |= 0x4000 if self.crc else 0
         data = struct.pack("<4H", 0, 0, 32, 31) + bytes(24) if private is None else private
         self.raw(True, mpa.StartFrame(False, bits, data).encode())
@@ -148,7 +150,7 @@ class Exchange:
         self.fpdu(host, rdmap.encode_tagged(rdmap.Op.WRITE, key, address, data))
 
     def connect(self, *, qid: int = 0, sqsize: int = 31) -> None:
-        """A Connect, and its successful response."""
+        """Add a Connect and its successful response."""
         data = bytearray(1024)
         data[16:18] = b"\xff\xff"
         data[256:280] = b"nqn.2026-11.example:disk".ljust(24, b"\0")

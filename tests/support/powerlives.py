@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that is written, crashes, and is checked, again and again: see powerrecords, powerload."""
+"""Memory that is repeatedly written, crashed and checked: see powerrecords, powerload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TESTS = _SCRIPT.parents[1]
 
 
 class Lives:
-    """A range of memory, and what the lives of its target between two crashes wrote to it."""
+    """A range of memory, and what was written to it between two crashes of its target."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Lives:
         self._history = History()
         self._process: subprocess.Popen[bytes] | None = None
         self.kills: Counter[str] = Counter()
-        """Crashes, by method and device, after which everything was found."""
+        """The number of crashes, by method and device, after which all data was found."""
         self.fates: Counter[str] = Counter()
         """The fates of writes that were outstanding at a crash."""
         self.acknowledged = 0
@@ -80,7 +80,9 @@ class Lives:
         self._base = found
 
     def write_for_a_while(self, least: int = 5, most: int = 300) -> None:
-        """Wait until every worker has had some writes acknowledged, and then a random number."""
+        """Wait until some writes of every worker are acknowledged, and then a random number of
+        writes.
+        """
         workers = sum(way.workers for way in self._ways)
 
         def all_at_work() -> bool:
@@ -94,9 +96,9 @@ class Lives:
         assert self._process.poll() is None, self._log
 
     def end(self) -> None:
-        """The target has crashed: end the program that writes, and keep what it knows.
+        """The target has crashed: end the program that writes, and keep its journal.
 
-        Before the target comes back: its hosts send again what was not answered.
+        Call this before the target returns, since hosts repeat unanswered commands.
         """
         self.close()
         self._history = self._now()

@@ -42,7 +42,7 @@ class Way:
     url: str
     """URL of the subsystem, without options."""
     force: bool = False
-    """The target does not confirm what the method assumes."""
+    """Use the method although the target does not confirm what it assumes."""
     workers: int = 2
 
     def __str__(self) -> str:
@@ -58,24 +58,24 @@ class Plan:
     seed: int
     ways: tuple[Way, ...]
     image: str
-    """The file for what the memory has at first."""
+    """The file for the initial content of the memory."""
     journal: str
     host_traddr: str | None = None
     load: bool = True
-    """Write; otherwise end after reading."""
+    """Whether to write; otherwise the program ends after reading."""
 
     @property
     def size(self) -> int:
-        """Bytes that are used, and a worker's beyond, which nobody writes."""
+        """The bytes that are used, and those after them of one more worker, which no one writes."""
         return (sum(way.workers for way in self.ways) + 1) * AREA
 
     def encode(self) -> str:
-        """Return it as an argument."""
+        """Return the plan as an argument."""
         return json.dumps(asdict(self))
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Return what an argument says."""
+        """Return the plan in an argument."""
         given = json.loads(text)
         return cls(**{**given, "ways": tuple(Way(**way) for way in given["ways"])})
 

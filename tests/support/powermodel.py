@@ -64,7 +64,7 @@ class Counter:
     def __init__(self, rack: Rack, writer: int, core: Machine, spread: Spread) -> None:
         self.rack, self.writer, self.core, self.spread = rack, writer, core, spread
         self.live = spread.legs
-        """The replicas of which the core was not told yet: a set of bits."""
+        """The replicas whose answers were not reported to the core yet: a set of bits."""
         self.has = 0
         self.left = {leg: len(spread.offsets) for leg in spread.members()}
         self.errors: dict[int, Exception] = {}
@@ -121,7 +121,7 @@ class Rack:
     ) -> None:
         self.random = Random(seed)
         self.choice = Random(seed)
-        """For what was added later, so that earlier seeds do what they did."""
+        """The random numbers of later additions, so that earlier seeds are unchanged."""
         self.counted = counted
         """The share of writes to several replicas whose answers are counted."""
         self.legs = [Media(self.random, size, line) for _ in range(legs)]

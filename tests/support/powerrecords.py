@@ -25,7 +25,7 @@ _HEAD = 24
 
 
 class Lost(AssertionError):
-    """Memory does not have what was acknowledged."""
+    """Memory lacks acknowledged data."""
 
 
 def content(tag: str, length: int) -> bytes:
@@ -68,7 +68,7 @@ class Journal:
         self._line(f"issue {write.worker} {write.tag} {write.offset} {write.length} {kind}")
 
     def acknowledge(self, worker: int) -> None:
-        """Note that a worker's latest write has returned."""
+        """Note that a worker's latest write was acknowledged."""
         self._line(f"acknowledge {worker}")
 
     def _line(self, text: str) -> None:
@@ -105,7 +105,7 @@ class History:
 
     @property
     def acknowledged(self) -> Counter[int]:
-        """How many writes of each worker were acknowledged."""
+        """The number of acknowledged writes of each worker."""
         return Counter(write.worker for write in self.writes if write.acknowledged)
 
     @property
@@ -136,7 +136,9 @@ def check(base: bytes, history: History, found: bytes) -> Counter[str]:
 
 
 def _fate(write: Write, old: bytes, found: bytes) -> str:
-    """Return what became of a write under way; Lost if it left what neither it nor others wrote."""
+    """Return the fate of an outstanding write; raise Lost if memory has data that no write
+    wrote.
+    """
     new = write.data
     if found in (old, new):
         return "whole" if found == new else "absent"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stores written in Python for tests: some keep their bytes, some hang."""
+"""Stores written in Python, for tests: some keep data, some hang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 200
 
 
 class Memory(Store):
-    """Keeps its bytes in memory, and counts its calls."""
+    """A store that keeps its data in memory, and counts its calls."""
 
     def __init__(self, size: int = SIZE) -> None:
         self.size = size
@@ -29,7 +29,7 @@ class Memory(Store):
         self.running = self.most = 0
         self.opened = self.closed = 0
         self.hold = False
-        """Reads do not return while it is set."""
+        """While set, reads do not return."""
 
     async def open(self) -> None:
         self.opened += 1
@@ -86,7 +86,9 @@ async def status_of(work: Any) -> Status:
 
 
 class Slow(Memory):
-    """Reads at block 0 never return; at block 1 they ignore cancellation; at block 2 they spin."""
+    """A store whose reads never return at block 0, ignore cancellation at block 1, and spin at
+    block 2.
+    """
 
     time_limit = 0.4
 

@@ -54,15 +54,15 @@ class Relay:
             await asyncio.wait(self._tasks)
 
     def stall(self) -> None:
-        """Keep connections, but pass no bytes until go_on()."""
+        """Keep connections, but pass no data until go_on()."""
         self._flows.clear()
 
     def hold_answers(self) -> None:
-        """Pass bytes to the target, and none back, until cut()."""
+        """Pass data to the target, and none back, until cut()."""
         self._answers.clear()
 
     def go_on(self) -> None:
-        """Pass bytes again."""
+        """Pass data again."""
         self._flows.set()
 
     def cut_after(self, size: int) -> None:

@@ -33,7 +33,7 @@ async def targets(count: int = 3) -> AsyncIterator[list[str]]:
 
 
 class Frozen(FileReplica):
-    """A file that can stop answering, fail, fill and lie."""
+    """A file that can stop answering, fail, fill up, and return wrong data."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -63,7 +63,7 @@ class Frozen(FileReplica):
 
 
 class Memory(Frozen):
-    """The same in memory: as fast on a slow disk."""
+    """A replica in memory, whose speed does not depend on the disk."""
 
     def __init__(self, size: int) -> None:
         super().__init__(Path("memory"))

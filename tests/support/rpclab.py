@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server on the engine that does nothing, its administration socket, and a client of it."""
+"""A server on the fake engine, its administration socket, and a client of it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Served:
 
     @property
     def resident(self) -> int:
-        """Bytes of resident memory that are its own: without the pages of files."""
+        """Bytes of resident memory, without the pages of files."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         lines = re.findall(r"^(?:RssAnon|RssShmem):\s+(\d+) kB", status, re.M)
         return sum(int(line) for line in lines) * 1024

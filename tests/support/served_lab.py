@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Common to labs with a server in this process: its start and its end."""
+"""The start and the end of a server in this process, for labs."""
 
 from __future__ import annotations
 

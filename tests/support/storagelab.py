@@ -44,7 +44,7 @@ bs = "4k"
 
 
 def lab(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """nvmeof lab, to its end."""
+    """Run nvmeof lab until it ends."""
     return subprocess.run(
         [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
         capture_output=True,
@@ -56,7 +56,7 @@ def lab(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
 
 
 def started(*words: str | Path) -> subprocess.Popen[str]:
-    """nvmeof lab, running."""
+    """Start nvmeof lab."""
     return subprocess.Popen(
         [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
         stdin=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def started(*words: str | Path) -> subprocess.Popen[str]:
 
 
 def rounds(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a results directory, also of one that is written to."""
+    """Return the rows of a results directory, also while a run writes to it."""
     try:
         database = sqlite3.connect(f"file:{folder}/results.sqlite?mode=ro", uri=True, timeout=60)
     except sqlite3.OperationalError:
@@ -77,7 +77,7 @@ def rounds(folder: Path) -> list[dict[str, Any]]:
         found = database.execute("SELECT * FROM round ORDER BY id")
         names = [column[0] for column in found.description]
         return [dict(zip(names, row, strict=True)) for row in found]
-    except sqlite3.OperationalError:  # not made yet
+    except sqlite3.OperationalError:  # it does not exist yet
         return []
     finally:
         database.close()

@@ -125,31 +125,33 @@ def _take() -> _Seen:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start before the first test."""
+    """Start observing before the first test."""
     watch()
 
 
 def pytest_collection_finish() -> None:
-    """Objects that exist before the first test need not be examined after each test."""
+    """Freeze objects that exist before the first test: they need not be examined after each
+    test.
+    """
     gc.collect()
     gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
-    """pytest examines all remaining objects, including the frozen ones."""
+    """Unfreeze them: pytest examines all remaining objects."""
     gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Unhandled exceptions in the test itself fail it, if nothing else does."""
+    """Fail a test with unhandled exceptions, if nothing else does."""
     yield
     _fail(_seen)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """At the end there must be no failed task that nothing has awaited."""
+    """Check at the end that there is no failed task that nothing has awaited."""
     try:
         yield
     finally:

@@ -116,7 +116,7 @@ def test_elsewhere(tmp_path: Path) -> None:
 
 
 def test_shared_fixture_that_ends_badly(tmp_path: Path) -> None:
-    """It is an error of the test, not of pytest, and the tests after it run."""
+    """The failure is reported as an error of the test, and the tests after it run."""
     status, said = run(tmp_path, "1", _SHARED)
     assert status == 1
     assert "1 failed, 1 passed" in said

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controller's state machine, with both implementations of a host, and misused."""
+"""The controller's state machine: with both implementations of a host, and with invalid
+messages.
+"""
 
 from __future__ import annotations
 

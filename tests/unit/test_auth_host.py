@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host's state machine, with a controller by hand: transactions and refusals."""
+"""The host's state machine with a hand-made controller: transactions and refusals."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PUBLISHED = (
     ("DHHC-1:00:2wKd3YDIcRMN/rCJa/k60E8xBQMw+2D9UnigSQ6YFkEHV3Yy:", None, 32),
     ("DHHC-1:02:d4gmzh5i0I3npDMWAmJX/nAvAw7ioKmS2w44ceutFeObYDFG/r6zOB3UW0FLzevsI7XDJg==:", 2, 48),
 )
-# Output of `nvme gen-dhchap-key -m M -n nqn.x -s abab...` of nvme-cli 2.3 prints.
+# Output of `nvme gen-dhchap-key -m M -n nqn.x -s abab...` of nvme-cli 2.3.
 OF_NVME_CLI = (
     (None, "DHHC-1:00:q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6sIy4rZ:"),
     (Hash.SHA_256, "DHHC-1:01:vAr6TmAs+q5cGfQsiLYfossIeeKS9M9+MuUfMAoTmPRWGU3e:"),

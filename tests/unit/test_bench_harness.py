@@ -30,7 +30,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_commands_for_another_target(tmp_path: Path, runtime: Path) -> None:
-    """Without a socket, `nvmeof target` is for the machine's own target, not for this one."""
+    """Without --rpc-socket, `nvmeof target` addresses the machine's own target, not this one."""
     with Target(tmp_path, CONFIGURATION) as target:
         assert main(["target", "namespace", "remove", NQN, "1"]) == 1
         assert not list(runtime.iterdir())

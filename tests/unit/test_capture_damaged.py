@@ -37,7 +37,7 @@ FILES = (pcaps.pcap(PACKETS), pcaps.pcapng(PACKETS))
 
 
 def every_word(found: Explained) -> None:
-    """Make all text and JSON of a file."""
+    """Produce all text and JSON output for a file."""
     as_json(found)
     for one in found.dialogues:
         head(one)
@@ -85,7 +85,7 @@ def test_any_bytes(data: bytes, before: bytes) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=200)), max_size=8))
 def test_any_frames(frames: list[tuple[bool, bytes]]) -> None:
-    """Any FPDUs after a right beginning."""
+    """Any FPDUs after a valid beginning."""
     exchange = Exchange()
     exchange.begin()
     for host, ulpdu in frames:
@@ -109,7 +109,7 @@ def test_any_capsules(capsules: list[tuple[bool, bytes]]) -> None:
     )
 )
 def test_any_segments(segments: list[tuple[bool, int, bytes]]) -> None:
-    """Sequence numbers at random, also around their end."""
+    """Random sequence numbers, also around their wrap."""
     packets = [
         pcaps.tcp(*((HOST, TARGET) if host else (TARGET, HOST)), seq, data)
         for host, seq, data in segments
@@ -203,7 +203,7 @@ def test_compressed(tmp_path: Path) -> None:
 
 
 def test_huge_claims() -> None:
-    """Lengths that a file only claims cost no memory."""
+    """No memory is allocated for lengths that a file only claims."""
     huge = FILES[0][:24] + struct.pack("<4I", 0, 0, 0xFFFFFFF0, 0xFFFFFFF0)
     assert "claims 4294967280 bytes" in explain(huge).notes[0]
     block = FILES[1][:28] + struct.pack("<II", 6, 0xFFFFFFFC)

@@ -184,7 +184,7 @@ def test_files_that_are_no_captures(
 
 
 def test_ended_connections_are_forgotten(packets: list[bytes]) -> None:
-    """A recording that lasts long keeps nothing of connections that have ended."""
+    """A long recording keeps no state of connections that have ended."""
     explainer = Explainer()
     for packet in File(pcaps.pcap(packets)).packets():
         explainer.feed(packet)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmeof capture: real targets and clients, and Wireshark's opinion."""
+"""nvmeof capture: real targets and clients, and how Wireshark decodes the files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_both_ends_agree(target: Served, tmp_path: Path) -> None:
 
 
 def test_roce(tmp_path: Path) -> None:
-    """RoCEv2: from either end."""
+    """A connection over RoCEv2, recorded at either end."""
     address = f"127.{os.getpid() % 250 + 1}.{os.getpid() // 250 % 250}.7"
     text = config(traddr=address).replace('"iwarp"', '"roce"')
     (tmp_path / "t.toml").write_text(text.split("[iwarp]")[0].replace("trsvcid=0", "trsvcid=4420"))
@@ -135,7 +135,7 @@ def dissected(path: Path, *words: str, lua: bool = True) -> list[str]:
 
 
 def test_wireshark_shows_the_commands(written: tuple[Path, bytes]) -> None:
-    """tshark finds the same commands, in whole TCP streams with right checksums."""
+    """tshark finds the same commands, in complete TCP streams with correct checksums."""
     path, _ = written
     fields = ("nvmeof.cmd.name", "nvmeof.cid", "nvmeof.sgl.length", "nvmeof.cmd.nsid")
     words = [word for field in fields for word in ("-e", field)]
@@ -231,7 +231,7 @@ def test_one_at_a_time(target: Served, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_stands_still(target: Served) -> None:
-    """A program that captures and does not read stops no host."""
+    """A program that captures but does not read does not delay any host."""
     from nvmf.rpc.sync import connect
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

@@ -53,7 +53,7 @@ def sent(recorder: Recorder, *streams: bytes) -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_a_process_that_sends_anything(data: bytes, after: bool) -> None:
-    """Such a process is disconnected, and the file is complete."""
+    """A process that sends invalid data is disconnected, and the file is complete."""
     out = io.BytesIO()
     recorder = Recorder(out, until_error=True)
     sent(recorder, SECTION + data if after else data)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command that changes a running target, on a terminal: its answer, and that to a mistake."""
+"""Every command that changes a running target, on a terminal: its output, and the message after a
+mistake.
+"""
 
 from __future__ import annotations
 

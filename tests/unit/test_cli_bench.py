@@ -168,7 +168,7 @@ def test_progress_and_an_interrupt(where: str) -> None:
 
 @pytest.mark.parametrize("rw", ["read", "randread"])
 def test_a_size_ends_a_load(run: Run, where: str, rw: str) -> None:
-    """Each queue transfers so much; nothing of a ramp is counted."""
+    """Each queue transfers the given size; I/O during the ramp is not counted."""
     args = ("--rw", rw, "--bs", "4k", "--size", "64k", "--numjobs", "2", "--ramp_time", "20ms")
     status, out, err = run(where, *args, "-o", "json")
     assert status == 0, err
@@ -181,7 +181,7 @@ def test_a_size_ends_a_load(run: Run, where: str, rw: str) -> None:
 
 
 def test_a_range(run: Run, where: str) -> None:
-    """Only the range is written, and only its data is in the way."""
+    """Only the range is written, and only data within it prevents the run."""
     with connect(where, **OPTIONS) as controller:
         disk = controller.namespace(1)
         disk.write(0, b"x" * 512)

@@ -136,7 +136,7 @@ def test_usage(run: Run, args: list[str], words: str) -> None:
 @pytest.mark.feature("discovery-events")
 @pytest.mark.parametrize("form", ["normal", "json"])
 def test_persistent(target: Served, form: str) -> None:
-    """It prints the log, and ends by a signal."""
+    """The command prints the log, and ends when it gets a signal."""
     argv = [sys.executable, "-m", "nvmf.cli.main", "discover", *at(target), "-p", "-o", form]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
         assert one.stdout is not None

@@ -99,7 +99,7 @@ def test_the_list_of_methods(target: Serving) -> None:
 
 
 def test_blocks(target: Serving, folder: Path) -> None:
-    """In order, because they change blocks; piped, in words and as JSON."""
+    """The commands run in this order, because they change blocks; piped, as text and as JSON."""
     where = url(target.port, NQN)
     for command in BLOCKS:
         for more in ([], ["-o", "json"]):
@@ -126,7 +126,7 @@ def test_json(target: Serving, folder: Path) -> None:
 
 
 def test_there_is_no_target(target: Serving, folder: Path) -> None:
-    """One line of what was tried and what came back; as JSON if that was asked for."""
+    """The error is one line with the attempt and the cause; in JSON if that was requested."""
     nobody = url(1, NQN)
     for command in (*CONTROLLER, *BLOCKS):
         words = words_of(command, folder, nobody)

@@ -197,7 +197,9 @@ def address(form: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_command(call: Caller, target: Serving, folder: Path, form: str) -> None:
-    """Each ends with its status and without a traceback; a failure is one line, and says why."""
+    """Each command ends with its status and without a traceback; a failure is one line with the
+    reason.
+    """
     known = {
         "url": url(target.port, NQN), "nobody": url(1, NQN), "nqn": NQN, "port": target.port,
         "host": "nqn.2014-08.org.example:walk", "dir": folder, "closed": CLOSED, "form": form,

@@ -34,7 +34,9 @@ def test_help_ends_with_examples(monkeypatch: pytest.MonkeyPatch, name: str) -> 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_examples_can_be_typed(name: str) -> None:
-    """The parser accepts each as a call of this command or one in its group; NQNs are valid."""
+    """The parser accepts each example as a call of this command or one in its group; NQNs are
+    valid.
+    """
     for line in PARSERS[name].examples:
         called = list(shellwords.calls(line))
         assert called, line
@@ -67,7 +69,7 @@ def test_every_argument_has_help(name: str) -> None:
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("name", PARSERS)
 def test_help_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, name: str, columns: int) -> None:
-    """Except lines that name an option, and those that cannot be wrapped."""
+    """No line is too long, except lines that name an option, and those that cannot be wrapped."""
     monkeypatch.setenv("COLUMNS", str(columns))
     text = PARSERS[name].format_help()
     lines = text.rsplit("\nexamples:\n", 1)

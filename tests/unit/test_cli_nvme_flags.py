@@ -75,7 +75,7 @@ async def test_count_and_size(where: str, run: Run, tmp_path: Path) -> None:
 
 
 async def test_verbose(where: str, run: Run, tmp_path: Path) -> None:
-    """-v, before the command or behind it, shows connections and failed commands; -vv all."""
+    """-v, before or after the command, shows connections and failed commands; -vv shows all."""
     host = "nqn.2014-08.org.example:verbose"
     said = rf"INFO: connected to .* as host {host}: controller \d+, 1 I/O queues, iwarp device\n"
     for words in (("-v", "list-ns", where), ("list-ns", where, "--verbose")):
@@ -190,7 +190,7 @@ async def test_raw(where: str, command: str, size: int) -> None:
 
 
 async def test_flags_without_a_value(where: str, run: Run, tmp_path: Path) -> None:
-    """-a of list-ns, -s of set-feature, -t of read: with a URL, before it or behind it."""
+    """-a of list-ns, -s of set-feature, -t of read: with a URL, before or after it."""
     for words in (("list-ns", where, "-a"), ("list-ns", "-a", where), ("list-ns", where, "--all")):
         status, out, err = await run(*words)
         assert (status, out.splitlines()[-1].split()[0]) == (0, "1"), err

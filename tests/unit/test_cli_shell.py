@@ -167,7 +167,7 @@ def test_hosts_and_groups(target: Served) -> None:
     ],
 )
 def test_failures(shared: Served, line: str, said: str) -> None:
-    """The line and the reason; the lines after it are not run, and nothing has changed."""
+    """The error names the line and the reason; later lines are not run, and nothing has changed."""
     before = run(shared, "ls")
     err = shell(shared, "ls", line, "/subsystems create testnqn", status=1)
     assert f"line 2, {line}: " in err
@@ -278,7 +278,7 @@ def test_save_clear_restore(target: Served, tmp_path: Path) -> None:
 
 
 def test_restore_failures(target: Served, tmp_path: Path) -> None:
-    """An invalid file changes nothing; without a file, as nvmetcli, it is no failure."""
+    """An invalid file changes nothing; a missing file is not a failure, as with nvmetcli."""
     before = run(target, "ls")
     for text, said in (("{}", "not a file of nvmetcli"), ("a = 1", "unknown key"), ("\xff", "")):
         file = tmp_path / "wrong"
@@ -340,7 +340,7 @@ def test_terminal_exit(terminal: Terminal) -> None:
 
 
 def test_the_target_ends(terminal: Terminal, target: Served) -> None:
-    """Each command reports it, and the shell continues: the target may return."""
+    """Each command reports that the target has ended, and the shell continues: it may return."""
     terminal.until("/> ")
     assert target.end() == 0
     terminal.type("ls\r")

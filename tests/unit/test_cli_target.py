@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands for a running target if there is none, or something else at its socket."""
+"""Commands for a running target, without a target, or with a different program at its socket."""
 
 from __future__ import annotations
 

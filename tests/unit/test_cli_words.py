@@ -252,7 +252,7 @@ def interrupted(*args: str, once: Callable[[], bool]) -> tuple[int, str]:
 
 
 def test_bench_ends_at_once(target: Served, where: str) -> None:
-    """It ends long before its time is over: the test's limit is shorter."""
+    """The command ends long before its run time: the test's limit is shorter."""
     before = len(target.log)
     status, err = interrupted(
         "bench", where, "--runtime", "1h", once=lambda: " entries" in target.log[before:]

@@ -133,7 +133,7 @@ def test_closed_controller(target: Served) -> None:
 
 
 def test_a_read_is_copied_once(controller: Controller) -> None:
-    """Its peak use of memory is its length, and a read out of range allocates nothing."""
+    """A read's peak use of memory is its length, and a read out of range allocates nothing."""
     disk = controller.namespace(1)
     disk.read(0, 1)
     length = 4 << 20

@@ -62,7 +62,7 @@ async def test_what_it_is(controller: Controller) -> None:
 @pytest.mark.feature("keyed-sgl", "in-capsule")
 @pytest.mark.parametrize("length", [512, 4096, 4608, LARGEST, LARGEST + 512, (3 << 20) + 512])
 async def test_round_trip(small: Namespace, length: int) -> None:
-    """Through the pool; in the capsule, in one command, and in many."""
+    """Transfers through the pool: in the capsule, in one command, and in many."""
     data = secrets.token_bytes(length)
     await small.write(7, data)
     assert await small.read(7, length // 512) == data
@@ -90,7 +90,7 @@ async def test_ways_to_connect(
 
 @pytest.mark.parametrize("length", [512, 1 << 20, 5 << 19])
 async def test_registered_memory(controller: Controller, small: Namespace, length: int) -> None:
-    """Without a copy: the memory itself, a slice of it, and a buffer of the caller's."""
+    """Transfers without a copy: registered memory, a slice of it, and a buffer of the caller."""
     with (
         controller.alloc(length + 4096) as memory,
         memoryview(memory) as whole,
@@ -112,7 +112,7 @@ async def test_registered_memory(controller: Controller, small: Namespace, lengt
 
 
 async def test_bytes_of_registered_memory(controller: Controller, small: Namespace) -> None:
-    """It uses no buffer of the pool, except for partial blocks."""
+    """The transfer uses no buffer of the pool, except for partial blocks."""
     data = secrets.token_bytes(2 << 20)
     await small.write(0, data)
     with controller.alloc(1 << 20) as memory:
@@ -130,7 +130,7 @@ async def test_bytes_of_registered_memory(controller: Controller, small: Namespa
 
 
 async def test_a_number_of_a_fixed_width(small: Namespace) -> None:
-    """It is converted to a Python int first: one of NumPy would overflow."""
+    """The number is converted to a Python int first: a NumPy integer would overflow."""
 
     class Index:
         def __index__(self) -> int:
@@ -204,7 +204,7 @@ async def test_out_of_range(small: Namespace, lba: int, blocks: int) -> None:
 
 
 async def test_nothing_is_done_of_what_goes_behind_the_end(small: Namespace) -> None:
-    """Although it takes many commands, all of which except the last could be executed."""
+    """No command is sent, although all of them except the last could be executed."""
     data = secrets.token_bytes(small.size)
     await small.write(0, data)
     for wrong in (

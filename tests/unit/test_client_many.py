@@ -36,7 +36,7 @@ async def one() -> AsyncIterator[Controller]:
 
 
 def scattered(blocks: int, each: int, count: int = COUNT) -> array[int]:
-    """LBAs that do not overlap, in no order."""
+    """Return LBAs of ranges that do not overlap, in random order."""
     places = random.Random(7).sample(range(blocks // each), count)
     return array("Q", (place * each for place in places))
 
@@ -66,7 +66,7 @@ async def test_written_and_read(one: Controller, form: str) -> None:
 
 
 async def test_registered_memory(one: Controller) -> None:
-    """It is used in place, also from an offset on."""
+    """Registered memory is used in place, also from an offset on."""
     disk = one.namespace(2)
     lbas = scattered(disk.blocks, 1, 500)
     data = content(lbas, 4096)

@@ -42,7 +42,9 @@ async def test_a_reset(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_commands_meanwhile() -> None:
-    """Each is done once the controller is connected again, also those that were in flight."""
+    """Each command is executed once the controller is connected again, including those in
+    flight.
+    """
     async with serving(RAM) as (_, where), connect(where, **OPTIONS) as controller:
         disk = controller.namespace(1)
         more = True
@@ -83,7 +85,7 @@ async def test_the_io_queues_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_it_cannot_be_connected_again() -> None:
-    """One attempt is made, even without a time for attempts."""
+    """One attempt is made, even if there is no time for attempts."""
     options = {**OPTIONS, "ctrl_loss_tmo": 0}
     async with serving(RAM) as (server, where), connect(where, **options) as controller:
         assert await controller.reset()

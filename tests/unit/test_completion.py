@@ -73,7 +73,7 @@ def test_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell: st
 def test_script_is_evaluated(
     shell: str, program: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the administrator's guide says, in a session."""
+    """The script is evaluated in a session, as the administrator's guide says."""
     monkeypatch.setenv("SCRIPT", str(SCRIPTS / f"nvmeof.{shell}"))
     quiet = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}[shell]
     done = subprocess.run(
@@ -117,7 +117,9 @@ def test_choices(ask: Ask) -> None:
 
 
 def test_positional_choices(ask: Ask) -> None:
-    """Also after arguments with colons, which bash divides into several words."""
+    """Choices are completed also after arguments with colons, which bash divides into several
+    words.
+    """
     completion, state, ana = ask(
         [
             "nvmeof completion ",

@@ -205,7 +205,7 @@ def test_the_last_port_goes_and_another_comes() -> None:
 
 
 def test_what_goes_leaves_no_empty_lines() -> None:
-    """As many in a row, at the start and at the end as before."""
+    """The number of empty lines in a row, at the start and at the end is as before."""
     first = f'[[subsystem]]\nnqn = "{A}"\n'
     second = f'[[subsystem]]\nnqn = "{B}"\n'
     port = "[[port]]\ntrsvcid = 4421\n"

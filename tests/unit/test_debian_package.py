@@ -29,7 +29,7 @@ def test_every_unit_is_installed() -> None:
 
 
 def test_first_configuration() -> None:
-    """It is valid as it is, and with its example uncommented."""
+    """The configuration is valid as shipped, and with its example uncommented."""
     text = (DEBIAN / "target.toml").read_text()
     as_installed = loads(text, "target.toml")
     assert not as_installed.subsystems
@@ -64,7 +64,9 @@ def vendored(*words: str, given: str = "") -> str:
 
 
 def test_packages_that_it_contains() -> None:
-    """Each dependency with what it needs itself, in one version; nothing of the tests."""
+    """The package contains each dependency with its own dependencies, in one version; nothing of
+    the tests.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = vendored("requirements", "run").split()
     names = {line.partition("==")[0] for line in lines}

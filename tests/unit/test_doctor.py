@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The doctor, on machines made of files, and on the present one."""
+"""The doctor, on simulated machines made of files, and on the present one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ ROCE_PORT = {"traddr": "127.0.0.43", "trsvcid": 4420, "device": "roce"}
 
 
 def test_roce_addresses() -> None:
-    """The device needs UDP port 4791 of the address, whatever its trsvcid; TCP does not matter."""
+    """The device needs UDP port 4791 of the address, whatever its trsvcid; TCP sockets are
+    irrelevant.
+    """
     machine, wanted = Machine(), config(port=[ROCE_PORT, {**ROCE_PORT, "trsvcid": 4421}])
     assert not list(network.addresses(machine, wanted))
     found = only(roce.addresses(machine, wanted))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A target inside a program: starting it, its namespaces, and the state after its end."""
+"""A target inside a program: its start, its namespaces, and the state after its end."""
 
 from __future__ import annotations
 

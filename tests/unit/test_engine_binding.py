@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The binding: values, errors that are sentences, and references between handles."""
+"""The binding: values, error messages, and references between handles."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_queue_full(pair: Pair) -> None:
 
 
 def test_life_of_a_queue_pair(pair: Pair) -> None:
-    """Closed, then destroyed; not earlier, and not before all its commands are completed."""
+    """The queue is closed, then destroyed; not before all its commands are completed."""
     assert pair.qpair.peer[0] == "127.0.0.1"
     with pytest.raises(engine.EngineError, match="still open"):
         pair.qpair.destroy()

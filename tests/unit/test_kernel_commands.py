@@ -152,7 +152,7 @@ def test_connect_fails(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_host_files(kernel: FakeKernel, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each line is tried with its options; flags have precedence."""
+    """Each line of the file is tried with its options; flags have precedence."""
     (kernel.etc / "discovery.conf").write_text(
         "-t tcp -a 192.0.2.7\n-t rdma -a 192.0.2.1 -q nqn.2014-08.org.example:host -T 3\n"
     )

@@ -139,7 +139,7 @@ def test_controllers_of_two_hosts(kernel: FakeKernel, connected: Connections) ->
 
 
 def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are followed up to a limit, which is reported; a port that the user names is always
+    """Referrals are followed up to a limit, which is reported; a port that the user names is always
     asked.
     """
     monkeypatch.setattr(referrals, "MAX_LOGS", 3)

@@ -143,7 +143,7 @@ def test_what_the_kernel_has_not(changes: dict[str, Any], words: str) -> None:
 
 
 def test_keys(tmp_path: Path) -> None:
-    """As text, from a file, or as the Key that ConnectOptions makes of them."""
+    """Keys are given as text, from a file, or as the Key that ConnectOptions makes of them."""
     file = tmp_path / "key"
     file.write_text(KEY.text() + "\n")
     assert kernel_words({"dhchap_secret_file": str(file)}) == {"dhchap_secret": KEY}

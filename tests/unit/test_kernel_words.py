@@ -90,7 +90,7 @@ def explained(
     ],
 )
 def test_status(kernel: FakeKernel, line: str, status: Status, said: list[str]) -> None:
-    """The target answered Connect with a status; the line about the queue has less information."""
+    """The target answered Connect with a status; the log line about the queue is less specific."""
     error = explained(
         kernel, errno.EIO, f"nvme nvme0: {line}", "nvme nvme0: failed to connect queue: 0 ret=386"
     )

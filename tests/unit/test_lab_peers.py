@@ -82,7 +82,7 @@ def test_results_are_merged(tmp_path: Path) -> None:
 
 
 def test_results_of_tests_that_went_are_dropped(tmp_path: Path) -> None:
-    """By a run that looked for them; on every kernel, no matter on which one it ran."""
+    """A run that looked for tests drops missing ones, on every kernel, whichever one it ran on."""
     file = tmp_path / "results.json"
     here, there = "tests/lab/test_kernel_host.py", "tests/lab/test_our_host.py"
     first = [

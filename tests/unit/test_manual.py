@@ -94,7 +94,9 @@ def test_references_lead_somewhere() -> None:
 
 
 def test_keys_are_in_the_page() -> None:
-    """Each with its meaning and an example, which is part of a valid configuration."""
+    """The page has each key with its meaning and an example, which is part of a valid
+    configuration.
+    """
     text = plain(PAGES / "man5" / "nvmeof.toml.5")
     parts = dict(re.findall(r"^\.Ss (.*)\n((?:(?!\.S[sh] ).*\n)*)", text, re.MULTILINE))
     shown = keys.examples()

@@ -97,7 +97,7 @@ def test_what_is_announced() -> None:
 
 
 async def test_pointers_to_rubbish(caplog: pytest.LogCaptureFixture) -> None:
-    """A PTR record may name something else than an instance, and there may be too many of them."""
+    """A PTR record may name something other than an instance, and there may be too many of them."""
     browser = _Browser(None)
     zeroconf: Any = None
     names = ["evil.other._tcp.local.", "", ".", f"\x1b[2J.{TCP_TYPE}", f"{'a' * 300}.{TCP_TYPE}"]
@@ -173,7 +173,9 @@ def reload(served: Served, text: str) -> None:
 
 @pytest.mark.feature("mdns")
 def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
-    """Not at first; then a request enables it, and a reload of the file disables it again."""
+    """The target is not announced at first; a request enables it, and a reload of the file disables
+    it.
+    """
     text = f'[mdns]\nenabled = false\nname = "lab"\n[target]\ndiscovery_nqn = "{NQN}"\n'
     text += config(RAM) + f'[[port]]\ntraddr = "{ADDRESS}"\ntrsvcid = 4421\ndevice = "iwarp"\n'
     served = Served(tmp_path, text, wrapper=network).wait_ready()
@@ -232,7 +234,7 @@ def test_addresses_that_come_and_go(network: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.feature("mdns")
 def test_two_of_one_name(network: list[str], tmp_path: Path) -> None:
-    """Each is found with its own addresses."""
+    """Each of the two targets is found with its own addresses."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HTTP of a scrape, with clients that are wrong, slow, greedy or have disconnected."""
+"""HTTP scrapes by clients that are invalid, slow, greedy or have disconnected."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_request_that_does_not_end(lab: Lab, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_client_that_does_not_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not affect the others, and its connection is closed."""
+    """The client does not affect the others, and its connection is closed."""
     monkeypatch.setattr(http, "RESPONSE_TIMEOUT", 0.5)
     lab.body = bytes(64 << 20)
     with socket.create_connection(lab.server.address) as sock:

@@ -18,7 +18,7 @@ SIZE = 512 << 10
 
 
 class Fuse:
-    """The life of a writer: so many writes, on all replicas together."""
+    """The number of writes, on all replicas together, after which the writer dies."""
 
     def __init__(self) -> None:
         self.left = 1 << 30

@@ -157,7 +157,7 @@ async def test_legs_are_replaced_added_and_removed(tmp_path: Path) -> None:
 
 
 async def test_legs_that_cannot_be_used(tmp_path: Path) -> None:
-    """Each is refused with a sentence, and the mirror is as before."""
+    """Each leg is refused with an error message, and the mirror is unchanged."""
     a, b, c = files(tmp_path, 3, 4 << 20)
     small, full, other = (tmp_path / name for name in ("small", "full", "other"))
     small.write_bytes(bytes(1 << 20))

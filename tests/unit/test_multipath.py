@@ -38,7 +38,7 @@ async def test_ana_under_load() -> None:
 
 @pytest.mark.parametrize("policy", ["numa", "round-robin", "queue-depth"])
 async def test_port_removed_under_load(policy: Policy) -> None:
-    """A port is closed and opened again, alternately: no error, no data lost."""
+    """The ports are closed and opened again, in turns: no error occurs, and no data is lost."""
     async with (
         two_ports() as lab,
         connect_multipath(lab.urls, policy=policy, **FAST) as subsystem,
@@ -140,8 +140,8 @@ async def test_all_paths_lost() -> None:
 
 
 async def test_path_error() -> None:
-    """Other path related errors: the other path is used; if all fail, the error after some
-    attempts.
+    """After a path related error the other path is used; if all fail, the error is reported after
+    some attempts.
     """
     async with two_ports() as lab, connect_multipath(lab.urls, **STEADY) as subsystem:
         namespace = subsystem.namespace(1)

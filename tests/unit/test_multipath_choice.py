@@ -44,7 +44,7 @@ def test_policies() -> None:
     ("policy", "expected"), [("numa", [16, 0]), ("round-robin", [8, 8]), ("queue-depth", [8, 8])]
 )
 async def test_shares(policy: Policy, expected: list[int]) -> None:
-    """Sixteen commands at once, by the path that each of them used."""
+    """How the policies distribute sixteen concurrent commands over the paths."""
     async with (
         two_ports() as lab,
         connect_multipath(lab.urls, policy=policy, **STEADY) as subsystem,

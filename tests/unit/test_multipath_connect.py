@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client's own multipath: how its paths are found, and which namespaces are the same."""
+"""The client's own multipath: how its paths are found, and which namespaces are identical."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def another(lab: Lab) -> AsyncIterator[Any]:
 
 
 async def test_done_by_the_path_that_was_lost() -> None:
-    """Each command is executed, its answer lost, and the state on the second path shows success."""
+    """Each command is executed and its answer lost; the state on the second path shows success."""
     async with laid() as lab:
         mine = lab.namespace.reservations
         await lab.lost_after(mine.register(1), lambda: lab.keys() == [1])
@@ -190,7 +190,7 @@ async def test_compare_and_write_by_another_path() -> None:
 
 
 async def test_compare_and_write_that_may_have_been_done() -> None:
-    """It is neither repeated nor reported as done: the caller gets the present content."""
+    """The command is neither repeated nor reported as done: the caller gets the present content."""
     async with laid() as lab:
         namespace, served = lab.namespace, lab.server.core.subsystems[NQN].namespaces[1]
         writes = served.stats()["writes"]
@@ -224,7 +224,7 @@ FEATURE = FeatureId.ARBITRATION
 
 
 async def test_features_of_every_path() -> None:
-    """Set on all paths, and again on one that returns, and on one that is added."""
+    """A feature is set on all paths, again on one that returns, and on one that is added."""
     async with laid() as lab:
 
         async def values() -> list[int]:
@@ -244,7 +244,7 @@ async def test_features_of_every_path() -> None:
 
 
 async def test_a_feature_that_is_refused() -> None:
-    """It is not set again on a path that returns."""
+    """A refused feature is not set again on a path that returns."""
     async with laid() as lab:
         with pytest.raises(NvmeError, match="Set Features"):
             await lab.subsystem.set_features(0x7F, 1)

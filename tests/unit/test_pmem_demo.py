@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvmeof pmem demo: real targets, killed; the files it leaves; its status."""
+"""nvmeof pmem demo: real targets that are killed; the files that it leaves; its exit status."""
 
 from __future__ import annotations
 

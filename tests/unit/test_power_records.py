@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The check of memory after a crash notices everything that may not be there."""
+"""The check of memory after a crash detects every content that must not be there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ BEFORE = Write(0, "1.0.1", 0, 4 * BLOCK, True)
 
 
 def history(path: Path, *, late: bool) -> History:
-    """A worker writes blocks twice, and one bytes; the latter writes are acknowledged or not."""
+    """One worker writes blocks twice, a second one writes bytes; the last writes are acknowledged,
+    or not.
+    """
     journal = Journal(path)
     for write in (BEFORE, BLOCKS, BYTES):
         journal.issue(write)
@@ -76,7 +78,7 @@ def test_what_was_under_way(tmp_path: Path) -> None:
     strange[BYTES.offset] ^= 1
     with pytest.raises(Lost, match="not of the old or the new record"):
         check(BASE, known, bytes(strange))
-    for at in (BYTES.offset - 1, BYTES.offset + 1000):  # beside it
+    for at in (BYTES.offset - 1, BYTES.offset + 1000):  # next to it
         strange = bytearray(half)
         strange[at] ^= 1
         with pytest.raises(Lost, match="nobody wrote it"):

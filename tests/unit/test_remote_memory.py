@@ -31,7 +31,7 @@ from support.roce import own_address
 
 @pytest.mark.parametrize("method", ["write-read", "write-send"])
 async def test_writes_and_reads(method: str) -> None:
-    """Bytes that were written by RDMA are what NVMe commands read, and the other way round."""
+    """NVMe commands read the bytes that were written by RDMA, and the reverse."""
     async with (
         running() as target,
         await opened(target, method=method, depth=4, slot_bytes=4096) as memory,
@@ -56,7 +56,7 @@ async def test_writes_and_reads(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["write-flush", "write-read", "write-send"])
 async def test_methods_on_roce(method: str) -> None:
-    """FLUSH is there; more operations are outstanding than the queue pair has READs."""
+    """FLUSH is available; more operations are outstanding than the queue pair has READs."""
     there: dict[str, Any] = {"device": "roce", "host_traddr": own_address(), "method": method}
     async with (
         running(over_roce(own_address())) as target,
@@ -127,7 +127,9 @@ async def test_a_method_that_there_is_not() -> None:
 
 
 async def test_a_target_without_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not say that its processor makes ranges persistent: write-send is refused there."""
+    """The target does not report that its processor makes ranges persistent: write-send is
+    refused.
+    """
     real = Opened.decode
 
     def decode(data: bytes) -> Opened:
@@ -143,7 +145,7 @@ async def test_a_target_without_a_method(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_a_file_of_tmpfs_is_memory_without_persistence(tmp_path: Path) -> None:
-    """It survives the target, but not a power failure."""
+    """A file on tmpfs survives the target, but not a power failure."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = Path(folder) / "pmem"
         path.write_bytes(bytes(4 << 20))
@@ -178,7 +180,7 @@ async def test_refused(host: str, options: dict[str, object], match: str) -> Non
     async with running() as target:
         with pytest.raises(OSError, match=match):
             await opened(target, host, **options)
-        async with await opened(target) as memory:  # the others are not concerned
+        async with await opened(target) as memory:  # the other hosts are not affected
             await memory.write(0, b"1")
 
 
@@ -198,7 +200,7 @@ async def test_a_reader_reads_only() -> None:
             with pytest.raises(PermissionError, match="opened for reading only"):
                 await reader.write(0, b"changed!")
             assert await reader.read(0, 8) == b"original"
-            reader.read_only = False  # as a host that does not look
+            reader.read_only = False  # like a host that does not check
             with pytest.raises(OSError, match="lost: the peer sent TERMINATE"):
                 await reader.write(0, b"changed!")
             with pytest.raises(OSError, match="lost"):
@@ -210,14 +212,14 @@ async def test_a_reader_reads_only() -> None:
 
 
 async def lost(memory: RemoteMemory) -> None:
-    """The sentence of a key after its end: all later calls have it."""
+    """The error message after the end of a key; all later calls report it."""
     for _ in range(2):
         with pytest.raises(OSError, match=r"was lost: .*may no longer use the memory \(revoked"):
             await memory.write(0, b"too late")
 
 
 async def test_revocation_is_a_fence() -> None:
-    """Nothing of a host that writes as fast as it can lands after revoke() has returned."""
+    """No data of a host that writes at full speed arrives after revoke() has returned."""
     async with running() as target, await opened(target, depth=32) as memory:
         written, busy = 0, asyncio.Event()
 
@@ -305,7 +307,7 @@ async def test_write_protection_fences_memory(tmp_path: Path) -> None:
 
 
 async def test_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its example, with a target that says of RAM that it is persistent."""
+    """The document's example, with a target that declares RAM persistent."""
     monkeypatch.setattr("nvmf.pmem.remote.unmet", lambda method, platform: ())
     (example,) = documents.blocks("Methods", "python", documents.REMOTE_MEMORY)
     config = CONFIG.replace(HOST, host_identity().nqn)

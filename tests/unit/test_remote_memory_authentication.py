@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote memory for hosts that must authenticate: good keys, wrong ones, none, and cheats."""
+"""Remote memory for hosts that must authenticate: valid keys, wrong ones, none, and attempts to
+skip the exchange.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ async def test_no_key_is_refused() -> None:
 
 
 async def test_a_target_that_does_not_ask_proves_nothing() -> None:
-    """A key that is not needed does no harm; one of the target demands its proof."""
+    """A host key that is not needed does no harm; a controller key demands the target's proof."""
     async with running() as target:
         async with await opened(target, dhchap_secret=KEY) as memory:
             await memory.write(0, b"1")
@@ -181,7 +183,7 @@ FAILURE = bytes((0, AuthId.FAILURE1))
     ids=["open", "other-open", "short", "done", "noise", "zeroes", "success", "opened"],
 )
 async def test_a_peer_that_skips_the_exchange(message: bytes) -> None:
-    """It gets no key by any message; the connections of others keep working."""
+    """No message gives the peer a memory key; the connections of others keep working."""
     async with running(config()) as target:
         async with raw(target) as client:
             client.send(OPEN)
@@ -233,7 +235,7 @@ async def test_auth_at_the_wrong_time(when: str) -> None:
 
 
 async def test_one_more_message_after_success() -> None:
-    """One way: after Success1 only the empty AUTH is left."""
+    """Without mutual authentication, only the empty AUTH may follow Success1."""
     async with running(config()) as target, raw(target) as client:
         client.send(OPEN)
         assert await answer(client) == AUTH_HEADER

@@ -115,7 +115,7 @@ async def test_beyond_the_range(method: str) -> None:
 
 
 async def test_persist_beyond_the_range_is_answered() -> None:
-    """By its status: a message does no harm."""
+    """The answer has a status; the connection continues."""
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
         client.send(OPEN.encode())
         granted = Opened.decode(await answer(client))
@@ -140,7 +140,7 @@ async def test_a_key_of_one_connection_is_worth_nothing_on_another() -> None:
 
 
 async def test_a_key_after_its_revocation() -> None:
-    """Neither on its connection nor on a new one of the same host."""
+    """A revoked key is valid neither on its connection nor on a new one of the same host."""
     async with running() as target, await opened(target) as memory:
         await memory.write(0, b"original")
         async with raw(target, Request(depth=4).encode()) as first:
@@ -182,7 +182,7 @@ async def test_a_host_that_was_refused_does_not_stay(
 
 @pytest.mark.parametrize("first", [b"\x01", OPEN.encode() + b"\0", Open(subnqn="x").encode()])
 async def test_a_host_that_was_refused_has_no_second_try(first: bytes) -> None:
-    """Whatever was wrong with its OPEN."""
+    """A refused host cannot try again, whatever was wrong with its OPEN."""
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
         client.send(first)
         assert Opened.decode(await answer(client)).status != Status.OK
@@ -192,7 +192,7 @@ async def test_a_host_that_was_refused_has_no_second_try(first: bytes) -> None:
 
 
 async def test_a_refusal_with_an_nqn_in_another_language() -> None:
-    """Its sentence has more bytes than characters, and is cut to fit."""
+    """The message has more bytes than characters, and is cut to fit."""
     nqn = "nqn.2026-01.example:" + "é" * 110
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
         client.send(Open(subnqn=NQN, hostnqn=nqn).encode())
@@ -202,7 +202,7 @@ async def test_a_refusal_with_an_nqn_in_another_language() -> None:
 
 
 async def test_a_second_revocation_waits_for_the_first() -> None:
-    """It has not ended the connection itself, and promises the same."""
+    """The second revocation has not ended the connection itself, but makes the same promise."""
     async with running() as target, raw(target, Request(depth=4).encode()) as client:
         client.send(OPEN.encode())
         assert Opened.decode(await answer(client)).status == Status.OK

@@ -60,7 +60,7 @@ async def test_log_on_files(tmp_path: Path) -> None:
         lsns = await asyncio.gather(*(log.append(b"%d" % i) for i in range(200)))
         assert lsns == sorted(lsns)
         assert await everything(log) == [b"%d" % i for i in range(200)]
-        # Those that waited at the same time shared frames.
+        # Records that waited at the same time shared frames.
         assert log.tail < 200 * 4096
     paths[2].unlink()
     async with Log(on(paths), 2) as log:

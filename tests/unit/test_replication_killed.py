@@ -41,8 +41,8 @@ async def test_history_is_linearizable(tmp_path: Path, seed: int) -> None:
 
 
 async def test_a_quorum_that_is_too_small_is_caught(tmp_path: Path) -> None:
-    """Two of three targets die, and a writer that acknowledges with one, which is wrong, goes on;
-    then the other two are there, and do not have its writes.
+    """Two of three targets die, and a writer that wrongly acknowledges with one replica continues;
+    then the other two return, and do not have its writes.
     """
     async with Cast(tmp_path, 0) as cast:
         old = await cast.write(create=True, acknowledge_at=1)

@@ -155,7 +155,7 @@ async def test_a_mirror_as_the_store_of_a_target(tmp_path: Path) -> None:
 
 
 async def test_histories_are_linearizable() -> None:
-    """Writers and readers of few blocks, while replicas are cut and frozen."""
+    """Few blocks are written and read while replicas are cut and frozen."""
     rng = random.Random(5)
     replicas = [Memory(1 << 20) for _ in range(3)]
     histories: list[list[Access]] = [[] for _ in range(4)]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replicas of a Mirror that lie, fail in the middle of something, or belong to someone else."""
+"""Replicas of a Mirror that report wrong data, fail during an operation, or belong to someone
+else.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ async def test_a_wrong_replica_is_left_out(tmp_path: Path, which: str, words: st
         assert mirror.state is MirrorState.DEGRADED
         with pytest.raises(ReplicationError, match=re.escape(words)):
             await mirror.rejoin(2)
-    assert paths[2].read_bytes() == before  # nothing is lost that may be of use to someone
+    assert paths[2].read_bytes() == before  # no data is lost that someone may need
 
 
 async def test_blocks_that_are_larger_than_the_mirrors(tmp_path: Path) -> None:

@@ -192,7 +192,9 @@ async def test_what_was_under_way_when_a_replica_is_opened_again(kind: type[Memo
 
 
 async def test_resynchronisation_is_limited_while_the_mirror_is_used() -> None:
-    """At this limit it would take days."""
+    """Under load, the limit would make resynchronisation take days; without load it does not
+    apply.
+    """
     replicas: list[Replica] = [Quick(16 << 20) for _ in range(2)]
     async with Mirror(replicas, 1, resync_rate=50.0) as mirror:
         await mirror.create(region=1 << 20)

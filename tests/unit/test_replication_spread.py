@@ -48,7 +48,8 @@ class Watched(NamespaceReplica):
 async def opened(
     replicas: list[Replica], quorum: int = 2, *, hasty: bool = False
 ) -> AsyncIterator[Mirror]:
-    """Make a mirror; hasty: a replica that does not answer is lost soon, and tried again soon.
+    """Make a mirror; hasty: a replica that does not answer is lost, and tried again, after a short
+    time.
 
     Otherwise it waits for all replicas, so that a slow machine does not make one lag.
     """
@@ -62,7 +63,7 @@ async def opened(
 
 
 async def everywhere(mirror: Mirror, offset: int, length: int) -> list[bytes]:
-    """Read the same from each replica: they are used in turn."""
+    """Read the same data from each replica: they are used in turn."""
     return [await mirror.read(offset, length) for _ in mirror.replicas]
 
 

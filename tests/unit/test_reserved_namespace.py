@@ -368,7 +368,7 @@ async def test_the_commands(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_that_is_missing(flags: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reported before connecting to any target."""
+    """The missing key is reported before connecting to any target."""
     try:
         status = run([*f"resv-{flags}".split(), "nvme+rdma://192.0.2.1/nqn.2026-11.io.example:a"])
     except SystemExit as end:

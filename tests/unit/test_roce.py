@@ -61,7 +61,9 @@ async def test_all_addresses() -> None:
 
 
 async def test_many_connections_of_one_process() -> None:
-    """Each has its own epolls, and the kernel limits how many of them one socket may be in."""
+    """Each connection has its own epolls, and the kernel limits how many of them one socket may be
+    in.
+    """
     async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
         hosts = [await connect(target.url, **OPTIONS) for _ in range(60)]
         try:

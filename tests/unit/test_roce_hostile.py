@@ -66,7 +66,7 @@ def headers(packet: bytes) -> Iterator[bytes]:
 
 
 def answers(packet: bytes) -> Iterator[bytes]:
-    """Yield responses without a request: of requests to come, and of those long done."""
+    """Yield responses without a request: to future requests, and to those completed long ago."""
     for opcode in RESPONSES:
         for ahead in (-(1 << 22), -5000, 5000, 1 << 22):
             found = number(changed(packet[:BTH], 0, bytes([opcode])), 9, 3, ahead)
@@ -98,7 +98,7 @@ def beside(spoilers: tuple[Callable[[bytes], Iterator[bytes]], ...], management:
         if (packet[0] == MANAGEMENT) != management:
             return [packet]
         if management and packet[KIND + 1] in (REJ, DREP):
-            return [packet]  # the answers to forged ones, of which there would be more and more
+            return [packet]  # the answers to forged packets, whose number would grow without limit
         return [*(forged for make in spoilers for forged in make(packet)), packet]
 
     return spoil
@@ -126,7 +126,9 @@ async def exchange(controller: Controller, rounds: int = 1) -> None:
 async def test_forged_packets_from_the_address_of_the_peer(
     forge: Callable[[bytes], Iterator[bytes]],
 ) -> None:
-    """They have the right ICRC, and come in both directions before each packet."""
+    """The packets have the correct ICRC, and are sent in both directions before each genuine
+    packet.
+    """
     async with relayed(beside((forge,), False)) as (controller, _):
         await exchange(controller, 2)
 

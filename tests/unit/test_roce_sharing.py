@@ -83,7 +83,7 @@ async def test_targets_on_one_address() -> None:
 
 
 async def test_a_target_and_clients_on_one_address() -> None:
-    """Over IPv6 there is one address of loopback, which all of them have."""
+    """IPv6 has one loopback address, which all processes share."""
     async with other("::1") as target:
         await asyncio.gather(*(once(target.url, seed) for seed in range(3)))
         client = await asyncio.create_subprocess_exec(
@@ -115,7 +115,7 @@ async def test_one_that_dies_takes_nobody_with_it(which: str) -> None:
         await targets[which].kill()
         for host in hosts.values():
             await exchange(host, 2)
-        # its service is free for another process, and nobody else has lost his
+        # another process can use its port, and no one else has lost a port
         port = int(targets[which].url.rpartition("/")[0].rpartition(":")[2])
         async with other(address, port) as again:
             await once(again.url)
@@ -126,7 +126,7 @@ async def test_one_that_dies_takes_nobody_with_it(which: str) -> None:
 
 
 async def test_all_come_and_go() -> None:
-    """The address is free once the last one has gone, in whatever order they go."""
+    """The address is free once the last process has ended, in whatever order they end."""
     address = own_address()
     for _ in range(3):
         async with contextlib.AsyncExitStack() as stack:
@@ -153,7 +153,7 @@ async def test_nobody_listens_on_a_port_of_a_shared_address() -> None:
         host, _, nqn = one.url.rpartition("/")
         with pytest.raises(ConnectError, match="REJECTED"):
             await once(host.rpartition(":")[0] + ":1/" + nqn)
-        await one.kill()  # another member refuses from now on, once one of them has changed
+        await one.kill()  # another member refuses from then on, once one of them has changed
         async with other(address):
             with pytest.raises(ConnectError, match="REJECTED"):
                 await once(host.rpartition(":")[0] + ":1/" + nqn)
@@ -169,7 +169,7 @@ async def test_all_start_at_once() -> None:
 
 
 async def test_wildcards_at_once() -> None:
-    """Each is the founder of some addresses, and joins others."""
+    """Each process founds the groups of some addresses, and joins those of others."""
     async with contextlib.AsyncExitStack() as stack:
         others = [stack.enter_async_context(other("0.0.0.0")) for _ in range(3)]
         targets = await asyncio.gather(*others)

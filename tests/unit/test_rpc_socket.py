@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The administration socket: requests, and clients that are wrong, slow, greedy or gone."""
+"""The administration socket: requests, and clients that are invalid, slow, greedy or have
+disconnected.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from support.rpclab import HANG, HOST, NQN, Client, Lab, connected, request
 
 @pytest.mark.feature("rpc")
 async def test_requests_back_to_back(client: Client) -> None:
-    """As SPDK's clients send them: no separator is needed, and a newline is not one."""
+    """SPDK's clients send requests without separators; a newline is not one either."""
     one, two = request("rpc_get_methods", 1), request("spdk_get_version", "two")
     for place in range(0, len(one + two), 7):
         client.write((one + two)[place : place + 7])
@@ -68,7 +70,7 @@ async def test_batches_and_notifications(client: Client, lab: Lab) -> None:
     ],
 )  # fmt: skip
 async def test_wrong_requests(client: Client, raw: bytes, code: int) -> None:
-    """They are answered, and the connection continues."""
+    """Invalid requests are answered, and the connection continues."""
     client.write(raw)
     assert (await client.read())["error"]["code"] == code
     assert await client.result("rpc_get_methods")
@@ -115,7 +117,9 @@ async def test_who_does_not_read(lab: Lab, client: Client, monkeypatch: pytest.M
 
 
 async def test_a_long_answer_to_who_says_no_more(lab: Lab) -> None:
-    """It is sent completely, although the client has closed its side and reads slowly."""
+    """A long answer is sent completely, although the client has closed its side and reads
+    slowly.
+    """
     async with connected(lab.rpc.path) as client:
         client.write(request("rpc_get_methods") * 3000)
         client.writer.write_eof()

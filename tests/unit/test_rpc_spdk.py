@@ -150,7 +150,7 @@ def test_bdevs(target: Empty, image: Path) -> None:
     (found,) = target.call("bdev_get_bdevs", name=uuid, timeout=100)
     assert found["name"] == "Malloc0"
 
-    # A bdev is one namespace, stays without it, and takes it along when it is deleted.
+    # A bdev is one namespace, stays without it, and removes it when it is deleted.
     twice: JSON = {"bdev_name": "Malloc0"}
     code, said = target.refused("nvmf_subsystem_add_ns", nqn=OTHER, namespace=twice)
     assert code == -32602
@@ -297,7 +297,7 @@ def test_killed_and_started_again(target: Empty, image: Path, tmp_path: Path) ->
 def test_refusals(
     shared: Empty, method: str, params: dict[str, JSON], code: int, said: str
 ) -> None:
-    """SPDK's code and a sentence, and nothing changes."""
+    """The error has SPDK's code and a message, and nothing changes."""
     known = {k: str(shared.folder / "aio.img") if v == "IMAGE" else v for k, v in params.items()}
     before = shared.call("target_get_config")
     found, sentence = shared.refused(method, **known)
@@ -393,7 +393,7 @@ def test_methods_that_can_be_called_now(target: Empty) -> None:
 
 
 def test_command(target: Empty, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same through `nvmeof rpc`."""
+    """The same methods, called through `nvmeof rpc`."""
     words = ["--rpc-socket", str(target.rpc_socket)]
     call = '{"name": "B", "block_size": 512, "num_blocks": 8}'
     assert main(["rpc", *words, "bdev_null_create", call]) == 0

@@ -51,7 +51,9 @@ def test_notifications(target: Served) -> None:
 
 
 def test_methods_that_do_not_exist_here(target: Served) -> None:
-    """Each answers why; no reason is for a method that exists, or hides a different one."""
+    """Each method answers with a reason; no reason is given for a method that exists, or hides a
+    different one.
+    """
     for start, why in REASONS:
         name = f"{start}no_such_method"
         with pytest.raises(RpcError) as refused:

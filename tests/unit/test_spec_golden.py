@@ -158,7 +158,9 @@ def test_discovery_log() -> None:
 
 
 def test_builders_say_what_linux_says() -> None:
-    """Except for the fields set by the engine: flags, command identifier and data pointer."""
+    """The builders' commands equal Linux's, except for fields set by the engine: flags, command
+    identifier and data pointer.
+    """
 
     def same(name: str, built: bytes) -> None:
         wanted = replace(Sqe.decode(built), flags=0, cid=0, sgl1=bytes(16))

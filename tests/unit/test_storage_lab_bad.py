@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad input of the storage lab: a sentence, what was measured is kept, and the run goes on.
+"""Bad input of the storage lab: an error message; completed measurements are kept, and the run
+continues.
 
 Elsewhere: a system that dies (run), a disk that fills (faults), damaged results (run).
 """

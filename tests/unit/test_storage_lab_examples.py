@@ -121,7 +121,7 @@ def test_a_profile_and_its_pictures(tmp_path: Path, name: str) -> None:
 
 
 def test_the_nightly_gate(tmp_path: Path) -> None:
-    """Its first run is the baseline; the second is compared with it."""
+    """The gate's first run is the baseline; the second is compared with it."""
     pytest.importorskip("scipy")
     env = {**os.environ, "NVMEOF": f"{sys.executable} -m nvmf.cli.main"}
     said = []

@@ -125,7 +125,7 @@ def brightness(colour: list[str]) -> float:
 
 @pytest.fixture(scope="module")
 def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report, with a script that puts what a browser sees in its title."""
+    """The report, with a script that puts the page's text as a browser shows it in its title."""
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("page")
     assert lab("report", results, "--to", folder).returncode == 0

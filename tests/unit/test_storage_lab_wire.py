@@ -236,7 +236,7 @@ def test_iwarp_ends_the_connection_and_the_client_makes_a_new_one(
         one = relay.begin(fault(kind=kind, begin=0, count=1, direction="to-target"))
         exchange(controller)
         assert one.hits == 1
-        if kind != "reorder":  # one that has no other frame behind it is only late
+        if kind != "reorder":  # a frame that no other frame follows is only late
             late = time.monotonic() + 120
             while controller.reconnects < 1:
                 assert time.monotonic() < late
@@ -271,7 +271,7 @@ def test_a_direction_that_stalls_goes_on(tmp_path: Path, device: str, way: str) 
 
 @pytest.mark.parametrize("device", ["iwarp", "roce"])
 def test_a_half_open_connection_is_noticed_and_replaced(tmp_path: Path, device: str) -> None:
-    """No answer and no end: the client's own time limits find out."""
+    """The relay neither answers nor ends: the client's own time limits detect it."""
     with relayed(tmp_path, device) as (relay, where), connected(where) as controller:
         exchange(controller, 1)
         relay.begin(fault(kind="half-open", begin=0, seconds=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes of a running target: by difference, all or nothing, without effect on other hosts."""
+"""Changes of a running target: by difference, atomic, without effect on other hosts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_all_or_nothing(fault: str) -> None:
 
 
 async def test_a_file_opened_in_another_way(tmp_path: Path) -> None:
-    """Its lock is released first; if the new mode fails, the old one is restored."""
+    """The file's lock is released first; if the new mode fails, the old one is restored."""
     path = str(tmp_path / "disk")
     old = PORT + subsystem(A, file(1, path, 'size = "1MiB"'))
     new = PORT + subsystem(A, file(1, path, 'size = "1MiB"\nblock_size = 4096'))
@@ -203,7 +203,7 @@ def test_identifiers_are_unique_in_the_whole_target() -> None:
 
 
 async def test_referrals() -> None:
-    """They change like all other settings, and with the editing commands."""
+    """Referrals change like all other settings, and by the editing commands."""
     text = PORT + subsystem(A, ram(1))
     referral = '[[referral]]\ntraddr = "10.0.0.9"\n'
     async with running(text) as lab:
@@ -238,7 +238,7 @@ def keyed(path: Path, hostnqn: str = HOST) -> str:
 
 @pytest.mark.feature("keys-live")
 async def test_keys_are_read_again(tmp_path: Path) -> None:
-    """A file with a new key applies from the next authentication on; no host is disconnected."""
+    """A new key in the file applies from the next authentication on; no host is disconnected."""
     path = tmp_path / "key"
     path.write_text(dhchap.key_text(b"a" * 32))
     async with running(keyed(path)) as one:

@@ -137,7 +137,9 @@ def test_what_is_about_no_parameter_says_so() -> None:
 
 
 def test_of_a_discovery_controller() -> None:
-    """Its completions have More set, and Identify has the number of entries."""
+    """Completions of a discovery controller have More set, and Identify has the number of
+    entries.
+    """
     bench = Bench()
     admin = bench.admin(subnqn=DISCOVERY_NQN)
     bench.do(admin, commands.identify(0x05), length=4096, cid=9)

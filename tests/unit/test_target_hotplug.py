@@ -46,7 +46,7 @@ async def test_a_namespace_comes_and_goes(tmp_path: Path, caplog: pytest.LogCapt
 
 
 async def test_without_hotplug_it_is_an_error(tmp_path: Path) -> None:
-    """As in the real engine, which opens the file."""
+    """Opening a missing file fails, as in the real engine."""
     lab = Lab(disks(tmp_path / "none", more=""))
     lab.engine.store_error = OSError(errno.ENOENT, "no such file")
     with pytest.raises(ServerError, match="no such file"):
@@ -87,7 +87,9 @@ async def test_a_file_system_that_hangs(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.feature("hotplug-disk")
 async def test_another_in_its_place(tmp_path: Path) -> None:
-    """It was away between two checks: hosts see the old one removed and the new one added."""
+    """The file was replaced between two checks: hosts see the old one removed and the new one
+    added.
+    """
     path = tmp_path / "disk"
     path.touch()
     async with running(disks(path)) as lab:
@@ -134,7 +136,7 @@ async def test_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 async def test_who_removes_a_device_waits_for_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its queue pairs are released even if other device changes cannot be applied yet."""
+    """The device's queue pairs are released even if other device changes cannot be applied yet."""
     sizes = [1 << 20]
     monkeypatch.setattr(presence.Mark, "of", lambda path: presence.Mark((1, 2, 3), sizes[0]))
     async with running(disks(tmp_path / "a"), "rxe0") as lab:
@@ -149,7 +151,7 @@ async def test_who_removes_a_device_waits_for_nothing_else(
 
 @pytest.mark.feature("hotplug-disk")
 async def test_changes_while_it_is_away(tmp_path: Path) -> None:
-    """They are made to the configuration, and take effect when it is available."""
+    """Changes are made to the configuration, and take effect when the file is available."""
     path = tmp_path / "disk"
     async with running(disks(path)) as lab:
         wanted = disks(path, more="hotplug = true\nana_group = 3")
@@ -175,7 +177,7 @@ async def test_changes_while_it_is_away(tmp_path: Path) -> None:
 
 
 async def test_two_checks_of_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share its thread, and either may be the first to end."""
+    """Two checks of one path share its thread, and either may be the first to end."""
     looks: list[Path] = []
 
     def look(path: Path) -> str:

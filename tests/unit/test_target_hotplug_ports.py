@@ -62,7 +62,9 @@ async def test_a_port_comes_and_goes() -> None:
 
 @pytest.mark.feature("hotplug-rdma")
 async def test_a_device_that_is_reset() -> None:
-    """It is there again at once under the same name: the connection manager reports the reset."""
+    """The device is there again at once under the same name: the connection manager reports the
+    reset.
+    """
     async with running(PORTS, "rxe0") as lab:
         channel = lab.engine.channels["system"]
         (old,) = channel.listeners
@@ -85,7 +87,9 @@ async def test_a_port_that_does_not_follow(caplog: pytest.LogCaptureFixture) -> 
 
 
 async def test_a_port_of_every_device() -> None:
-    """It has no event of its own: removed devices are looked up, and connections are notified."""
+    """A port of every device has no event of its own: removed devices are looked up, and
+    connections are notified.
+    """
     text = PORTS.replace("hotplug = true", 'traddr = "0.0.0.0"')
     async with running(text, "rxe0") as lab:
         lab.engine.channels["system"].listeners[0].device = None
@@ -133,7 +137,9 @@ def test_refused(text: str, said: str) -> None:
 
 @pytest.mark.feature("hotplug-rdma")
 async def test_the_engine_lets_a_device_go() -> None:
-    """Only after its last queue pair has ended, with all objects; then a new one can come."""
+    """The engine releases a device, with all objects, only after its last queue pair has ended;
+    then a new one can be added.
+    """
     nothing = Resources.held()
     async with serving(RAM, 'store = "null"\nsize = "1MiB"') as (server, where):
         lab = Resources(server)
@@ -160,7 +166,7 @@ async def test_the_engine_lets_a_device_go() -> None:
 
 @pytest.mark.feature("srq")
 async def test_queues_share_their_receives() -> None:
-    """Each reactor has shared receive queues, and further hosts bring none of their own."""
+    """Each reactor has shared receive queues, and further hosts do not add any."""
     before = Resources.held()[2]
     async with serving(RAM) as (server, where):
         lab = Resources(server)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults on purpose: on the fake engine their bookkeeping, on the real one what a host sees."""
+"""Faults on purpose: their bookkeeping on the fake engine, and what a host sees on the real one."""
 
 from __future__ import annotations
 

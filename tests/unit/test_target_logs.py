@@ -32,7 +32,7 @@ def line(words: str, *args: object, level: int = logging.INFO, **extra: Any) -> 
 
 
 class Kept(logging.Handler):
-    """Keeps the records."""
+    """A handler that keeps the records."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The target's messages to its service manager, read from a socket as the manager would."""
+"""The target's messages to its service manager, read from a socket like a manager."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_messages(manager: tuple[str, socket.socket]) -> None:
 
 
 async def test_a_status_is_followed(manager: tuple[str, socket.socket]) -> None:
-    """Only its changes are reported; there is nothing to follow without a service manager."""
+    """Only changes of the status are reported; without a service manager, nothing is watched."""
     name, listening = manager
     listening.setblocking(False)
     status = iter(["one", "one", "two", "two", "three"])

@@ -215,7 +215,7 @@ async def test_a_silent_host_is_disconnected(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_target_that_stood_still_does_not_blame_its_hosts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their commands have not been read yet: they get their time again."""
+    """The hosts' commands have not been read yet: their time limits start again."""
     monkeypatch.setattr(connection_module, "_KEEP_ALIVE_STEP", 0.01)
     monkeypatch.setattr("nvmf.target.model.controller.KEEP_ALIVE_GRANULARITY_MS", 10)
     monkeypatch.setattr(connection_module, "_HELD_UP", -1.0)  # every check is late

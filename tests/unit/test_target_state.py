@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stored state: files replaced as a whole, and the generation of the discovery log."""
+"""Stored state: files that are replaced as a whole, and the generation of the discovery log."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ HANG = 60
 
 
 class Disk:
-    """Calls hang until it is repaired."""
+    """A disk whose calls hang until it is repaired."""
 
     def __init__(self) -> None:
         self._mended = threading.Event()

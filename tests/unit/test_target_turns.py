@@ -16,7 +16,7 @@ from nvmf.target.io.turns import TURN, Turns
 
 @dataclass(eq=False)
 class Line:
-    """The attributes of a connection that Turns uses."""
+    """A connection, as far as Turns uses it."""
 
     locked: bool = False
     waiting: deque[Any] = field(default_factory=deque)

@@ -100,7 +100,9 @@ async def test_a_port_that_cannot_be_put_back(caplog: pytest.LogCaptureFixture) 
 async def test_a_port_with_a_free_number_beside_another_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The change behind it does not use its number: it can be removed with that number."""
+    """A later change does not use the number of a failed one: it can be removed with that
+    number.
+    """
     async with running() as lab:
         administration = Administration(lab.server)
         added = asyncio.create_task(

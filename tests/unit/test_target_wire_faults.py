@@ -85,7 +85,7 @@ async def remove(server: Server, number: int) -> int:
 
 @DEVICES
 async def test_hosts_and_ports_have_their_own_addresses(device: str) -> None:
-    """Not those of the relay."""
+    """Hosts and ports are shown with their own addresses, not those of the relay."""
     async with serving(device) as server, connected(server) as controller:
         await controller.namespace(1).write(0, b"\x01" * 65536)
         assert await controller.namespace(1).read(0, 128) == b"\x01" * 65536
@@ -235,7 +235,7 @@ def test_impossible_faults(values: dict[str, object], complaint: str) -> None:
 
 
 def test_frames_of_anything_have_an_owner() -> None:
-    """Whatever a host sends, the relay does not fail."""
+    """The relay does not fail, whatever a host sends."""
     some = random.Random(5)
     fpdus, packets = FpduOwner(None), PacketOwner(None)
     for number in range(20_000):

@@ -215,7 +215,9 @@ def test_called_wrongly(words: list[str], capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("end", ["q", "SIGTERM"])
 def test_on_a_terminal(served: Served, end: str) -> None:
-    """It draws, sorts by a different column after s, and ends with q; the terminal is restored."""
+    """The program draws, sorts by a different column after s, and ends with q; the terminal is
+    restored.
+    """
     ours, theirs = pty.openpty()
     words = ("-m", "nvmf.cli.main", "top", "-d", "0.1")
     try:

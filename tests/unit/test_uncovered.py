@@ -36,7 +36,7 @@ def test_lists_and_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_header_of_two_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line has run if it did in one of the programs; one of the two was never started."""
+    """A line has run if it ran in one of the programs; one of the two was never started."""
     if not shutil.which("gcov"):
         pytest.skip("there is no gcov: it comes with gcc")
     folder = tmp_path / "target"

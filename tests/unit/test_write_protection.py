@@ -75,7 +75,7 @@ async def attributes(controller: Controller) -> int:
 
 @pytest.mark.feature("write-protect")
 async def test_a_protected_namespace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It applies to all hosts, is reported, and the other hosts are notified."""
+    """The protection applies to all hosts, is reported, and the other hosts are notified."""
     caplog.set_level("INFO")
     async with (
         serving(tmp_path) as (_, where),
@@ -189,7 +189,7 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_flush_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the earlier writes are not safe, and the namespace is not protected."""
+    """If a Flush fails, earlier writes are not safe, and the namespace is not protected."""
     async with serving(tmp_path) as (server, where), connect(where, **OPTIONS) as a:
 
         def work(namespace: object, flush: object, then: object) -> None:

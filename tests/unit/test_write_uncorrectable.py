@@ -104,7 +104,7 @@ async def test_deallocation() -> None:
 
 @pytest.mark.feature("write-uncorrectable")
 async def test_they_outlive_the_target(tmp_path: Path) -> None:
-    """With a file's data; those of RAM end with the target."""
+    """Marks are kept with a file's data; those of RAM end with the target."""
     disks, state = (file_of(tmp_path), RAM), tmp_path / "state"
     async with serving_at(state, *disks) as (_, where), connect(where, **OPTIONS) as a:
         for nsid in (1, 2):
