@@ -32,7 +32,7 @@ _BLOCKS = {
 
 @dataclass(slots=True)
 class Command:
-    """A command with what belongs to it."""
+    """A command with its data and its response."""
 
     packet: int
     """Number of the packet with its capsule."""
@@ -139,7 +139,7 @@ class Command:
 
     @property
     def detail(self) -> str:
-        """The parameters that a reader wants to see; "" if there are none."""
+        """The parameters that a reader needs; "" if there are none."""
         sqe = self.sqe
         match self.fctype:
             case FabricsType.CONNECT:

@@ -42,18 +42,18 @@ class Packet:
     data: bytes
     """The captured bytes."""
     length: int
-    """Bytes on the wire: at least those captured."""
+    """Bytes on the wire: at least as many as were captured."""
 
 
 @dataclass(slots=True)
 class File:
-    """The packets of a file, and what was noticed while they were read."""
+    """The packets of a file, and the damage found while reading them."""
 
     data: bytes = field(repr=False)
     damage: str = ""
     """The sentence about the first damaged byte; "" if the file is whole."""
     dropped: int = 0
-    """Packets that the program which captured could not keep, as far as it says."""
+    """Packets that the capturing program dropped, as far as it reports them."""
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets, once; CaptureError if it is not a capture file."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One connection of a capture: events of the transport become commands, and what is wrong.
+"""A connection of a capture: events of the transport become commands and violations.
 
 The transport (``iwarp``, ``roce``) calls the methods in the order of the packets; all of them have
 the time and the number of the packet as ``at``.  Nothing here fails, whatever the events are.
@@ -59,11 +59,11 @@ class Dialogue:
     more_faults: int = 0
     ended: str = ""
     gaps: int = 0
-    """Times that packets are missing."""
+    """The number of places where packets are missing."""
     losses: int = 0
-    """Sentences about that."""
+    """Sentences about missing packets."""
     waiting: bool = False
-    """Whether packets that may still come are missing at the moment."""
+    """Whether packets are missing now that may still come."""
     packets: int = 0
     count: int = 0
     """Commands so far."""
@@ -79,14 +79,14 @@ class Dialogue:
     # ---- faults ----
 
     def violation(self, at: At, sentence: str, section: str) -> None:
-        """Note that a specification is violated; after missing packets, that it may be."""
+        """Note a violation of a specification; after missing packets, a possible one."""
         if self.gaps:
             self._loss(at, f"perhaps due to missing packets: {sentence}")
         else:
             self._fault(Fault(at.when, at.packet, sentence, section))
 
     def remark(self, at: At, sentence: str) -> None:
-        """Note something that a reader should know."""
+        """Note a remark for the reader."""
         self._fault(Fault(at.when, at.packet, sentence))
 
     def _fault(self, fault: Fault) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A capture file becomes dialogues: each packet goes to the connection that it belongs to."""
+"""Dialogues of a capture file: each packet is assigned to its connection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Explained:
 
 
 def explain(data: bytes, port: int = NVME_PORT, *, keep: bool = False) -> Explained:
-    """Return what is in a capture file (pcap or pcapng, also compressed by gzip).
+    """Return the contents of a capture file (pcap or pcapng, also compressed by gzip).
 
     port: TCP port of connections whose beginning is not in the file; others are recognized by it.
     keep: keep the data of commands, for Command.content().
@@ -96,14 +96,14 @@ class Explainer:
         return self.found
 
     def forget_ended(self) -> None:
-        """Forget connections that have ended: for recordings that last long."""
+        """Forget connections that have ended, which bounds long recordings."""
         self.found.dialogues = [one for one in self.found.dialogues if not one.ended]
         self._streams = {ends: one for ends, one in self._streams.items() if not one.dialogue.ended}
         self._foreign.clear()
         self._roce.forget_ended()
 
     def _take(self, at: At, one: Segment) -> bool:
-        """Give a segment to its connection; return whether it has one."""
+        """Pass a segment to its connection; return whether it has one."""
         if not one.tcp:
             if roce.PORT not in (one.source[1], one.target[1]):
                 return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults in a capture, with their positions."""
+"""Violations and remarks of a capture, with their positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class At(NamedTuple):
-    """When and where something happened."""
+    """The time and place of an event."""
 
     when: int
     """Nanoseconds since the epoch."""
@@ -17,7 +17,7 @@ class At(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong: with the section if it violates a specification, else a remark."""
+    """A violation of a section of a specification, or a remark."""
 
     when: int
     packet: int
@@ -25,4 +25,4 @@ class Fault:
     section: str = ""
     """The violated section; "" for a remark."""
     loss: bool = False
-    """Whether it is about packets that are not in the capture, not about the connection."""
+    """Whether it concerns packets that are not in the capture, not the connection."""

@@ -15,7 +15,7 @@ REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 MARKERS, CRC, REJECT, ENHANCED, RESERVED = 0x8000, 0x4000, 0x2000, 0x1000, 0x0700
 _START = 20
 _EARLY_MOST = 4 << 20
-"""Bytes that wait for missing ones of a direction, before those are given up."""
+"""Bytes of a direction that wait for missing ones, before these are given up."""
 _CRC_MOST = 4096
 """The CRC of larger FPDUs is not verified: this is Python."""
 _MESSAGE_MOST = 1 << 20
@@ -98,7 +98,7 @@ class Connection:
         self._due(at, host, stream)
 
     def _due(self, at: At, host: bool, stream: Stream) -> None:
-        """Take what waited, and is next now."""
+        """Process early bytes that are next now."""
         while stream.early and stream.next is not None:
             for seq in stream.early:
                 behind = stream.next - seq & 0xFFFFFFFF
@@ -111,7 +111,7 @@ class Connection:
                 return
 
     def _acknowledged(self, at: At, host: bool, ack: int) -> None:
-        """The receiver has bytes that the capture lacks: they will not come."""
+        """Give up missing bytes, which the receiver has and the capture lacks."""
         stream = self._host if host else self._target
         if stream.next is None or not stream.early:
             return
@@ -122,14 +122,14 @@ class Connection:
             self._due(at, host, stream)
 
     def finish(self, at: At) -> None:
-        """The capture ends: missing bytes will not come."""
+        """Give up missing bytes at the end of the capture."""
         for host, stream in ((True, self._host), (False, self._target)):
             while stream.early:
                 self._give_up(at, host, stream)
                 self._due(at, host, stream)
 
     def _give_up(self, at: At, host: bool, stream: Stream) -> None:
-        """Go on after missing bytes."""
+        """Continue after missing bytes."""
         assert stream.next is not None
         base = stream.next
         first = min(stream.early, key=lambda seq: seq - base & 0xFFFFFFFF)
@@ -154,7 +154,7 @@ class Connection:
         self._frames(at, host, stream)
 
     def _resume(self, stream: Stream, payload: bytes) -> None:
-        """After missing bytes, frames are assumed to begin with a segment that looks so."""
+        """After missing bytes, find a segment that looks like the beginning of frames."""
         if stream.data:
             return
         if payload[:4] == REQUEST[:4]:

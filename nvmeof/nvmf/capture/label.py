@@ -10,7 +10,9 @@ from nvmf.capture.dialogue import Dialogue
 from nvmf.capture.explain import Explainer
 
 _PACKETS = {6: 64, 17: 512}
-"""Packets of a flow that are looked at, TCP and UDP: the queue pairs of two hosts are one flow."""
+"""Maximum number of packets of a flow that are examined, TCP and UDP: the queue pairs of two hosts
+are one flow.
+"""
 _FLOWS_MOST = 10_000
 _COMMENT = 1
 

@@ -29,7 +29,7 @@ _LINK_RAW = 101
 KEPT_MOST = 256 << 20
 """Default maximum bytes of packets that are kept in memory, for the last seconds."""
 _DIALOGUES_MOST = 1000
-"""Connections that the trigger looks at, before it forgets those that have ended."""
+"""Maximum number of connections that the trigger watches, before it forgets ended ones."""
 VARIABLE = "NVMEOF_CAPTURE"
 """The environment variable by which a process learns the name of the socket."""
 
@@ -116,7 +116,7 @@ class Recorder:
             self._out.flush()
 
     def close(self) -> Recorded:
-        """Let the processes stop, and write what is kept."""
+        """Stop the processes, and write the kept packets."""
         self._listener.close()
         for stream in self._streams:
             stream.socket.close()
@@ -150,7 +150,7 @@ class Recorder:
         self._streams.remove(stream)
 
     def _take(self, stream: _Stream) -> bool:
-        """Take whole blocks; whether they are such as our processes send."""
+        """Take whole blocks; return whether they have the form that our processes send."""
         for block in _blocks(stream.data):
             if len(block) == 8:
                 return False
@@ -218,7 +218,7 @@ class Recorder:
     # ---- the trigger ----
 
     def _look(self, watch: Explainer) -> None:
-        """Stop at the first sentence about a connection; forget what is finished."""
+        """Stop at the first sentence about a connection; forget connections that have ended."""
         for one in watch.found.dialogues:
             errors = [fault for fault in one.faults if not fault.loss]
             if errors and not self.recorded.stopped:

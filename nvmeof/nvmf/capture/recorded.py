@@ -301,7 +301,7 @@ class RecordedTarget:
 
 
 def _adapted(session: Session, sqe: Sqe, answer: Answer) -> Answer:
-    """Return Identify Controller data with what depends on the connection."""
+    """Return Identify Controller data, with the fields that depend on the connection."""
     wanted = sqe.opcode == AdminOpcode.IDENTIFY and sqe.cdw10 & 0xFF == Cns.CONTROLLER
     if not wanted or len(answer.data) < 4096:
         return answer
@@ -318,7 +318,7 @@ def _exact(sqe: Sqe) -> Key:
 
 
 def _loose(sqe: Sqe) -> Key:
-    """Return what identifies a command of the admin queue: the structure, log page or feature."""
+    """Return the key of a command of the admin queue: the structure, log page or feature."""
     offset = sqe.cdw12 if sqe.opcode == AdminOpcode.GET_LOG_PAGE else 0
     return sqe.opcode, sqe.nsid, sqe.cdw10 & 0xFF, offset
 

@@ -64,7 +64,7 @@ def commands_of(dialogues: Iterable[Dialogue]) -> list[Command]:
 
 
 def refusal(command: Command, *, write: bool, most: int) -> str | None:
-    """Return why a command is not played; None if it is.
+    """Return the reason why a command is not played; None if it is played.
 
     write: play those that change data.  most: bytes of the largest transfer.
     """
@@ -119,7 +119,7 @@ async def replay(
 
 
 async def _play(controller: Controller, command: Command) -> str:
-    """Send a command; return what differs, "" if nothing does."""
+    """Send a command; return the difference, "" if there is none."""
     from nvmf.initiator.client.request import Data
 
     sqe = command.sqe
@@ -172,7 +172,7 @@ def _compared(command: Command, status: int, value: int, received: bytes | None)
 
 def _has_result(command: Command) -> bool:
     if command.fctype == FabricsType.PROPERTY_GET:
-        return command.sqe.cdw11 not in (Property.CC, Property.CSTS)  # those of the moment
+        return command.sqe.cdw11 not in (Property.CC, Property.CSTS)  # these change by themselves
     return not command.io and command.sqe.opcode == AdminOpcode.GET_FEATURES
 
 

@@ -51,9 +51,9 @@ class Side:
     """The packets of one side."""
 
     psn: int | None = None
-    """Expected in its next request."""
+    """The PSN expected in the next request."""
     answer: int | None = None
-    """Expected in the next response to its READs."""
+    """The PSN expected in the next response to its READs."""
     message: bytearray = field(default_factory=bytearray)
     size: int = 0
     address: int = 0
@@ -99,7 +99,7 @@ class Roce:
         connection, host = found
         connection.dialogue.packets += 1
         if opcode == _CNP:
-            return  # congestion on the way; it has no place among the PSNs
+            return  # a congestion notification, which has no PSN of the connection
         pad = control >> 4 & 3
         size = one.length - _BTH - _ICRC - pad
         body = data[_BTH : max(_BTH, one.length - _ICRC - pad)]

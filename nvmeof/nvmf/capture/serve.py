@@ -109,7 +109,7 @@ class RecordedServer:
             self._nudge(qpair)
 
     def _nudge(self, qpair: engine.Qpair) -> None:
-        """Make the device look for a Connect that it has missed, until it needs no more of this."""
+        """Nudge the device, which may have missed a Connect, until the Connect arrives."""
         connection = qpair.cookie
         if connection is not None and not connection.session.subnqn and (pause := qpair.nudge()):
             self._loop.call_later(pause, self._nudge, qpair)

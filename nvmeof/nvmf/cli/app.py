@@ -234,7 +234,7 @@ def _without_attempts(record: logging.LogRecord) -> bool:
 
 
 def _log(verbose: int) -> None:
-    """Have records printed on stderr: on a terminal, attempts to reconnect in one line.
+    """Print records on stderr: on a terminal, attempts to reconnect in one line.
 
     verbose: 0 for warnings, 1 for connections, retries and failed commands too, 2 for everything.
     """

@@ -20,7 +20,7 @@ from nvmf.spec.nqn import is_valid_nqn, nqn_advice
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
-"""As a shell reports the end by SIGINT and SIGTERM."""
+"""Exit statuses, as a shell reports the end by SIGINT and SIGTERM."""
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Exit statuses of commands that compare, as of cmp(1)."""
 VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
@@ -52,7 +52,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Failures:
-    """How failures are reported, for the command that runs."""
+    """How the running command reports failures."""
 
     as_json = False
     """-o json was given: print an object on stdout too, unless the command has printed one."""
@@ -74,13 +74,13 @@ def complain(prog: str, sentence: str, status: int) -> int:
 
 
 class Line:
-    """A line on a terminal that is replaced by the next one: of the attempts to reconnect."""
+    """A line on a terminal that the next one replaces, for the attempts to reconnect."""
 
     _shown = False
 
     @classmethod
     def show(cls, text: str) -> None:
-        """Show text, as far as it fits, in place of what was shown."""
+        """Show text, as far as it fits, in place of the previous text."""
         columns = shutil.get_terminal_size().columns
         text = printable(text)
         sys.stderr.write("\r\x1b[K" + (text if len(text) < columns else f"{text[: columns - 2]}…"))

@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """completion."""
+    """Add completion."""
     parser = add_command(
         subparsers,
         "completion",

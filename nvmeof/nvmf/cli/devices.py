@@ -18,7 +18,7 @@ from nvmf.rdma.inventory import EMBEDDED, Inventory, inventory
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """devices."""
+    """Add devices."""
     parser = add_command(
         subparsers,
         "devices",
@@ -48,7 +48,7 @@ def devices(args: argparse.Namespace) -> int:
     else:
         _print(found, held)
     if args.watch:
-        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        with contextlib.suppress(KeyboardInterrupt):  # the usual way to end it
             return run_async(_watch(args.output_format == "json"))
     return EXIT_OK
 

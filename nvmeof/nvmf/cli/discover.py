@@ -40,7 +40,7 @@ _MDNS_SECONDS = 3.0
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """discover."""
+    """Add discover."""
     parser = add_command(
         subparsers,
         "discover",
@@ -108,7 +108,7 @@ def discover(args: argparse.Namespace) -> int:
     if args.raw and (len(starts) > 1 or args.persistent):
         raise UsageError("--raw writes one log: specify an address, and remove -p")
     if args.persistent:
-        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        with contextlib.suppress(KeyboardInterrupt):  # the usual way to end it
             return run_async(_watch_all(args, starts))
         return EXIT_OK
     return run_async(_read_all(args, starts, single=given))

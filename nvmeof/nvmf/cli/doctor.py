@@ -10,7 +10,7 @@ from nvmf.cli.output import counted, print_json
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """doctor."""
+    """Add doctor."""
     parser = add_command(
         subparsers,
         "doctor",

@@ -28,9 +28,9 @@ class Process:
 
     pid: int
     command: str
-    """Its name."""
+    """The name of the process."""
     role: str
-    """target, host or verbs program; "" if that is not known."""
+    """The use of the port: target, host or verbs program; "" if unknown."""
 
     def __str__(self) -> str:
         return f"{self.pid} ({self.command}{', ' if self.role else ''}{self.role})"
@@ -165,7 +165,7 @@ def holder(machine: Machine, address: str) -> Holder | None:
 
 
 def holders(machine: Machine) -> list[Holder]:
-    """Return who has UDP port 4791, for each address, the unspecified ones last."""
+    """Return the holders of UDP port 4791 by address, unspecified addresses last."""
     sockets: dict[ipaddress.IPv4Address | ipaddress.IPv6Address, set[str]] = {}
     for name in ("/proc/net/udp", "/proc/net/udp6"):
         for line in (machine.read(name) or "").splitlines()[1:]:

@@ -125,7 +125,7 @@ def ratio(a: Row, b: Row, metric: str, margin: float, confidence: float = 0.95) 
 
 
 def paired(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Return the rows of two runs that belong together: the same system and load.
+    """Return the pairs of rows of two runs with the same system and load.
 
     If no system is in both, and each has one (apart from fio alone), these are compared.
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A picture of a report with the table of its data, the style of all, and what they are made of."""
+"""A picture of a report with the table of its data, the style of all pictures, and their data
+types.
+"""
 
 from __future__ import annotations
 

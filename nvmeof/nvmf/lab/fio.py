@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio: found, given a job file, run, and its JSON read.
+"""Finding fio, writing its job file, running it, and reading its JSON.
 
 One job file a measurement, in the results directory beside the JSON that fio wrote (json+, with the
 whole histogram), so that anybody can repeat it with fio alone.

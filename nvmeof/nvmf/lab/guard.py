@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Protects data: a system is written to only if it was made for the run, is empty, or was named."""
+"""Protects data: a system is written only if it was created for the run, is empty, or was named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nvmf.config.units import format_size
 from nvmf.lab.errors import LabError
 
 READ_AT_MOST = 1 << 30
-"""Bytes that are read to show that there are no data; a larger system must be named."""
+"""Maximum bytes that are read to show that there is no data; a larger system must be named."""
 _CHUNK = 1 << 20
 
 

@@ -20,7 +20,9 @@ def clock(seconds: float) -> str:
 
 
 class Live:
-    """Shows what is measured now, its figures so far, and the time left; a context manager."""
+    """Shows the present measurement, its figures so far, and the remaining time; a context
+    manager.
+    """
 
     def __init__(self, total: int, *, show: bool = True) -> None:
         self._show = show
@@ -72,7 +74,7 @@ class Live:
             self._progress.update(self._task, total=self._total)
 
     def begin(self, system: str, title: str, number: int) -> None:
-        """Show what is measured now, and the median of its earlier rounds."""
+        """Show the present measurement, and the median of its earlier rounds."""
         before = self._rates.get((system, title))
         so_far = f", {statistics.median(before):,.0f} IOPS so far" if before else ""
         if self._task is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facts of this machine, and what makes figures that were measured on it doubtful."""
+"""Facts of this machine, and reasons to doubt figures that were measured on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CPU = Path("/sys/devices/system/cpu")
 
 
 def facts() -> Table:
-    """Return what identifies the machine and its state now; JSON types."""
+    """Return the machine's identity and present state; JSON types."""
     cpuinfo = _text(Path("/proc/cpuinfo"))
     model = re.search(r"^(?:model name|CPU part)\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
     governors = sorted({_text(p) for p in _CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")})
@@ -82,7 +82,7 @@ def sentence(found: Table) -> str:
 
 
 def doubts(before: Table) -> list[str]:
-    """Return what makes figures of this machine doubtful, as sentences."""
+    """Return reasons to doubt figures of this machine, as sentences."""
     found = []
     if before["virtual"]:
         found.append(

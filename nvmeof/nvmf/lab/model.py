@@ -301,13 +301,13 @@ class MethodConfig(Model):
     runtime: Seconds = 10
     """Seconds of a measurement."""
     ramp: Seconds = 0
-    """Seconds before it that do not count."""
+    """Seconds before each measurement that are not counted."""
     rounds: StrictInt = Field(5, ge=1, le=10000)
     """Rounds; each measures every workload on every system, in turns."""
     until_steady: StrictBool = False
     """After these rounds, continue until steady state, or max_rounds."""
     max_rounds: StrictInt = Field(25, ge=1, le=10000)
-    """Most rounds, with until_steady."""
+    """Maximum number of rounds, with until_steady."""
     steady: Literal["iops", "throughput", "latency"] = "iops"
     """Figure that must be steady: IOPS, bytes per second, or mean latency."""
     window: StrictInt = Field(5, ge=3, le=100)

@@ -12,10 +12,10 @@ from nvmf.lab.model import Lab, WorkloadConfig
 
 @dataclass(frozen=True)
 class Load:
-    """One thing that fio does, on each system."""
+    """A load that fio runs on each system."""
 
     key: str
-    """Identifies it in a results directory, and between runs."""
+    """Identifies the load in a results directory, and between runs."""
     workload: WorkloadConfig
     bs: int | None
     """Bytes of an I/O; None for a job file."""

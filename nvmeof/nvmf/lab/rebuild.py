@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results whose database is damaged, or of a different version: made again from fio's own JSON."""
+"""Rebuilds results whose database is damaged, or of a different version, from fio's own JSON."""
 
 from __future__ import annotations
 

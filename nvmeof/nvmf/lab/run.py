@@ -110,7 +110,7 @@ class Run:
 
     @staticmethod
     def _volatile(system: Running) -> bool:
-        """Return whether the data of a system do not last from one run to its continuation."""
+        """Return whether a system's data is lost between a run and its continuation."""
         path = getattr(system.system, "path", None)
         return system.fresh or (system.system.kind == "target" and path is None)
 

@@ -51,7 +51,7 @@ def context_switches(pid: int) -> int | None:
 
 
 def moment(pid: int | None) -> Moment:
-    """Return what has been used until now, by the machine and by a process."""
+    """Return the processor time used so far, by the machine and by a process."""
     used = busy()
     process = process_seconds(pid) if pid is not None else None
     switches = context_switches(pid) if pid is not None else None
@@ -84,12 +84,12 @@ class Sampler:
             self.moments.append(moment(self.pid))
 
     def process_seconds(self) -> float | None:
-        """Return what the process used, from the begin to the end."""
+        """Return the processor time of the process, from the beginning to the end."""
         first, last = self.moments[0].process, self.moments[-1].process
         return last - first if first is not None and last is not None else None
 
     def context_switches(self) -> int | None:
-        """Return the context switches of the process, from the begin to the end."""
+        """Return the context switches of the process, from the beginning to the end."""
         first, last = self.moments[0].switches, self.moments[-1].switches
         return last - first if first is not None and last is not None else None
 

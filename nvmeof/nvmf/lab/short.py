@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A short form of a description, to try it: everything runs once, and the figures say nothing."""
+"""A short form of a description, to try it: everything runs once, and the figures are
+meaningless.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from nvmf.lab.tables import Table
 RUNTIME = 0.3
 """Seconds of a measurement."""
 _SIZE = 16 << 20
-"""Most bytes of a system."""
+"""Maximum bytes of a system."""
 _LISTS = ("bs", "iodepth", "numjobs", "rwmixread")
 
 

@@ -22,7 +22,7 @@ COUNTED = ("errors", "media_errors", "throttled", "flushes")
 
 
 _EVERY = 0.05
-"""Seconds."""
+"""The delay, in seconds."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def content(number: int) -> bytes:
 
 
 class Writer:
-    """Appends records, and remembers those that were acknowledged."""
+    """Appends records, and keeps those that were acknowledged."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[int, bytes] = {}
@@ -245,7 +245,7 @@ class _Play:
                 await asyncio.wait([working])
 
     async def _third(self) -> None:
-        """The log needs the target that was resynchronised."""
+        """Check the log with two targets, one of which was resynchronised."""
         await self._kill(1)
         async with self._log() as log:
             await self._recover(log, "after the loss of target 1, with target 3")
@@ -255,7 +255,7 @@ class _Play:
         return Log([NamespaceReplica(target.url) for target in self._targets], QUORUM, timeout=30.0)
 
     async def _reach(self, working: asyncio.Task[None], count: int) -> None:
-        """Wait for records; raise what stopped the writer."""
+        """Wait for records; raise the error that stopped the writer."""
         reached = asyncio.create_task(self._writer.reached(count))
         try:
             await asyncio.wait({reached, working}, return_when=asyncio.FIRST_COMPLETED)

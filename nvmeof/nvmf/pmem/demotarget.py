@@ -23,7 +23,7 @@ _ASLEEP = "[target]\nspin_us = 0\n"
 
 
 class DemoError(Error, OSError):
-    """The demonstration cannot go on: a sentence."""
+    """The demonstration cannot continue; the message is a sentence."""
 
 
 class Target:
@@ -151,7 +151,7 @@ class Targets:
         await asyncio.gather(*(target.start() for target in self.all))
 
     async def __aexit__(self, *_: object) -> None:
-        # All is gone before the first await: a second Ctrl-C cannot leave anything behind.
+        # Everything is removed before the first await: a second Ctrl-C leaves nothing behind.
         for target in self.all:
             target.strike()
         if self._folder is not None:

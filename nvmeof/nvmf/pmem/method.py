@@ -27,7 +27,7 @@ class Method(Protocol):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Its assumptions about the target's platform, a sentence each; may be empty."""
+        """The assumptions about the target's platform, a sentence each; may be empty."""
 
     async def write(self, offset: int, data: Buffer) -> None:
         """Write bytes; when this returns they are persistent, as far as `assumes` holds.

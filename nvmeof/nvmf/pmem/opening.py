@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Opening a range of a target's memory: OPEN, authentication if the target asks for it, OPENED."""
+"""Opening a range of a target's memory: OPEN, authentication if the target requires it, OPENED."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Secrets:
     """Keys of in-band authentication."""
 
     host: Key | None = None
-    """This host's."""
+    """The key of this host."""
     controller: Key | None = None
-    """The target's: it must prove that it has it."""
+    """The key of the target, which must prove that it has it."""
 
     @classmethod
     def of(cls, host: Key | str | None, controller: Key | str | None) -> Self:
-        """Return keys, parsed where they are texts.
+        """Return keys, parsed if they are texts.
 
         Raises:
             ValueError: A text is no key, or there is one for the target but none for this host.
@@ -77,7 +77,7 @@ def refusal(opened: Opened, nsid: int, place: TransportId) -> OSError:
 async def open_range(
     client: engine.MemoryClient, place: TransportId, request: Open, secrets: Secrets
 ) -> Opened:
-    """Send OPEN, authenticate if asked to, and return OPENED, whatever its status.
+    """Send OPEN, authenticate if required, and return OPENED, whatever its status.
 
     Raises:
         AuthenticationError: One of the two could not prove who it is.

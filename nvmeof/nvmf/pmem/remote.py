@@ -56,7 +56,7 @@ class RemoteMemory:
         self.read_only = False
         """Opened without the right to write."""
         self.depth = depth
-        """Operations that may be outstanding."""
+        """Maximum number of outstanding operations."""
         self._free: asyncio.Queue[int] = asyncio.Queue()
         for slot in range(depth):
             self._free.put_nowait(slot)
@@ -313,7 +313,7 @@ class RemoteMemory:
 
     def _check_lost(self, slot: int) -> None:
         if self._lost is not None:
-            self._free.put_nowait(slot)  # for the next that waits
+            self._free.put_nowait(slot)  # for the next waiting operation
             raise _again(self._lost)
 
     # ---- completions ----
@@ -368,7 +368,7 @@ def _again(error: OSError) -> OSError:
 
 
 async def _all(work: list[Coroutine[None, None, T]]) -> list[T]:
-    """Run all; when one fails, wait for the others before the failure is raised."""
+    """Run all of them; if one fails, wait for the others before raising its error."""
     tasks = [asyncio.ensure_future(one) for one in work]
     if tasks:
         try:

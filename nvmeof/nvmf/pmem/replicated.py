@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures replication: a mirror against a single replica, and the appends of a log.
+"""Measures replication: a mirror against a single replica, and the appends to a log.
 
 Python begins and ends each operation here, on the host's side: figures of a mirror are to be
 compared with those of a single replica by the same code, not with those of the methods, which the
@@ -49,7 +49,7 @@ class LogRow(TypedDict):
     appenders: int
     figures: Figures
     records_per_frame: float
-    """Group commit: records that travelled together, on the average."""
+    """Group commit: the average number of records in a frame."""
     target_cpu_seconds: float | None
 
 
@@ -114,7 +114,7 @@ async def measure_mirror(
 ) -> None:
     """Measure a single replica and the mirror of all, and add the rows.
 
-    What is on the namespaces is lost.
+    The content of the namespaces is lost.
 
     Raises:
         OSError: A replica cannot be reached.
@@ -224,7 +224,7 @@ class _Counting(NamespaceReplica):
 async def measure_log(plan: ReplicaPlan, rows: list[LogRow], say: Callable[[str], None]) -> None:
     """Measure the appends of a log on all replicas, and add the rows.
 
-    What is on the namespaces is lost.
+    The content of the namespaces is lost.
 
     Raises:
         OSError: A replica cannot be reached.

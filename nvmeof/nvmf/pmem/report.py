@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A page with measurements, in Markdown: nvmeof/docs/persistent-memory-figures.md is one."""
+"""A page with measurements, in Markdown, such as nvmeof/docs/persistent-memory-figures.md."""
 
 from __future__ import annotations
 

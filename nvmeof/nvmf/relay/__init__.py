@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A relay between hosts and targets on the embedded devices, which makes faults on the wire.
+"""A relay between hosts and targets on the embedded devices, which causes faults on the wire.
 
 The storage lab has one before the targets that it measures, a target before the ports that ask for
 it (``wire_faults``).  A connection without a relay does not pay for it.

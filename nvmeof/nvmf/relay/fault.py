@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Active faults on the wire: which frames they concern, and what happens to those.  No sockets."""
+"""Active faults on the wire: the frames that they concern, and the effects on these.  Sans-IO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Fate:
     copies: list[bytes]
     """The frames to send in its place."""
     delay: float = 0.0
-    """Seconds."""
+    """The delay, in seconds."""
     behind: bool = False
     """Send it after the next frame of its direction."""
     cut: bool = False
@@ -53,7 +53,7 @@ class ActiveFault:
         return self.config.effect == "stall" and self.takes(owner, way)
 
     def takes(self, owner: Owner, way: Way | None = None) -> bool:
-        """Whether it concerns frames of an owner; way None: in any direction."""
+        """Whether the fault concerns frames of an owner; way None: in any direction."""
         config = self.config
         return (
             (way is None or config.direction in ("both", way))
@@ -65,7 +65,7 @@ class ActiveFault:
         )
 
     def hit(self) -> None:
-        """Count a frame or connection that it affects."""
+        """Count a frame or connection that the fault affects."""
         self.matched += 1
         self.hits += 1
 
@@ -126,7 +126,7 @@ class ActiveFault:
 def fate_of(
     frame: bytes, faults: list[ActiveFault], way: Way, now: float, owner: Owner | None = None
 ) -> Fate:
-    """Return what happens to a frame."""
+    """Return the effects on a frame."""
     fate = Fate([frame])
     for fault in faults:
         fault.meet(fate, way, now, owner or Owner())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host, queue and namespace that a frame belongs to, as the frames themselves say.
+"""The host, queue and namespace of a frame, determined from the frames themselves.
 
 The private data of the connection's request has the queue, the data of Connect the NQNs.  A command
 has the namespace; its data is recognized by the keys of its SGL, its response by its CID.  Frames
@@ -26,7 +26,7 @@ _K = TypeVar("_K")
 
 @dataclass(slots=True)
 class Owner:
-    """The owner of a frame; None: not known, or of no namespace."""
+    """The owner of a frame; None: unknown, or without a namespace."""
 
     host: str | None = None
     subsystem: str | None = None
@@ -111,7 +111,7 @@ class FpduOwner:
         """Namespace of the Send that continues."""
 
     def see(self, frame: bytes, way: Way, *, fpdu: bool) -> Owner:
-        """Take a frame of a direction; return whose it is."""
+        """Take a frame of a direction; return its owner."""
         if not fpdu:
             if way == "to-target" and len(frame) > 20:
                 self.queue.private_data(frame[24:] if frame[16] & 0x10 else frame[20:])
@@ -178,7 +178,7 @@ class PacketOwner:
         return number if (way, number) in self._pairs else 0
 
     def see(self, packet: bytes, way: Way) -> Owner:
-        """Take a packet of a direction, from its BTH and without ICRC; return whose it is."""
+        """Take a packet of a direction, from its BTH and without ICRC; return its owner."""
         number = int.from_bytes(packet[5:8])
         if number == 1:
             return self._cm(packet[20:], way)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Relays between hosts and targets, on a thread of their own, and the faults that they make."""
+"""Relays between hosts and targets, on their own thread, and the faults that they cause."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class TcpPath:
 
     @property
     def owner(self) -> Owner:
-        """Whose connection it is."""
+        """The owner of the connection."""
         return self.frames.queue.of(None)
 
     def cut(self) -> None:

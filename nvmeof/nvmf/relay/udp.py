@@ -73,7 +73,7 @@ class UdpRelay:
         return None if host is None else ((host, peer[1]), (self._address, self.target[1]))
 
     async def close(self) -> None:
-        """Give the addresses back."""
+        """Release the addresses."""
         paths = [path for path in self._hosts.values() if path is not None]
         tasks = [*self._tasks, *(task for path in paths for task in path.tasks)]
         for task in tasks:

@@ -21,7 +21,7 @@ class Path(Protocol):
 
     @property
     def owner(self) -> Owner | None:
-        """Whose connection it is; None for a host."""
+        """The owner of the connection; None for a host."""
 
     def cut(self) -> None:
         """End it at once, at both ends."""
@@ -31,7 +31,7 @@ class Path(Protocol):
 
 
 class Wire:
-    """Faults that are active, and what the directions of all connections share."""
+    """The active faults, and other state that the directions of all connections share."""
 
     def __init__(self) -> None:
         self.faults: dict[int, ActiveFault] = {}
@@ -40,7 +40,7 @@ class Wire:
         """Set, and replaced, at each begin and end of a fault."""
 
     def fate(self, frame: bytes, way: Way, owner: Owner) -> Fate:
-        """Return what happens to a frame now."""
+        """Return the effects of the active faults on a frame."""
         now = asyncio.get_running_loop().time()
         return fate_of(frame, list(self.faults.values()), way, now, owner)
 
@@ -78,7 +78,7 @@ class Wire:
 
 
 class Direction:
-    """Frames of one direction of a path: their order, their delays, and who sends them."""
+    """Frames of one direction of a path: their order, their delays, and their sender task."""
 
     def __init__(
         self, wire: Wire, way: Way, path: Path, send: Callable[[bytes], Coroutine[None, None, None]]
@@ -90,7 +90,7 @@ class Direction:
         self._queue: asyncio.Queue[tuple[float, bytes, Owner]] = asyncio.Queue()
         self._held: list[bytes] = []
         self._holder = Owner()
-        """Whose they are."""
+        """The owner of the frames."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._bytes = 0
@@ -98,7 +98,7 @@ class Direction:
         self._room.set()
 
     async def take(self, frame: bytes, owner: Owner, *, faulty: bool = True) -> None:
-        """Take a frame; wait if too many are on the way."""
+        """Take a frame; wait if too many are in transit."""
         for one in self._wire.faults.values():
             if one.stalls(self._way, owner):
                 one.hit()
@@ -131,7 +131,7 @@ class Direction:
         self._put(held, self._holder)
 
     async def drain(self) -> None:
-        """Send what is on the way, to its end."""
+        """Send all frames in transit, to the last one."""
         self._release()
         await self._queue.join()
 

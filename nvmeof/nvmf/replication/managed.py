@@ -186,7 +186,7 @@ class ManagedMirror(Mirrored):
     # ---- states ----
 
     def status(self) -> MirrorStatus:
-        """Return the state a moment ago."""
+        """Return the latest state, at most a moment old."""
         return self._watching.status
 
     def _see(self) -> None:

@@ -46,11 +46,11 @@ _OPTIONS = ("queues", "queue_depth", "hostnqn", "hostid", "device", "remote_keys
 """Options of a URL that are supported by the engine's load generator."""
 DEFAULT_RUNTIME = 5.0
 LONGEST = 1e9
-"""Seconds."""
+"""The delay, in seconds."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """bench."""
+    """Add bench."""
     parser = add_command(
         subparsers,
         "bench",

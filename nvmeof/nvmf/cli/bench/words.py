@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The words of a load, which are fio's."""
+"""The terms of a load, which are fio's."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def add_range(group: argparse._ActionsContainer) -> None:
         *flags,
         dest="time_based",
         action="store_true",
-        help="run for all of --runtime, and transfer --size again and again",
+        help="run for all of --runtime, and repeat the transfer of --size",
     )
     group.add_argument(
         "--ramp_time",
@@ -76,12 +76,12 @@ def add_range(group: argparse._ActionsContainer) -> None:
         metavar="TIME",
         type=seconds_argument,
         default=0.0,
-        help="run for so long before anything is counted (default: 0)",
+        help="time before I/O is counted (default: 0)",
     )
 
 
 def add_ignored(parser: argparse.ArgumentParser) -> None:
-    """Add options of fio that are always so here, or name what is not here: without an effect."""
+    """Add options of fio that have no effect: they are always in force here, or do not apply."""
     for name in _IGNORED:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     for name in _IGNORED_FLAGS:

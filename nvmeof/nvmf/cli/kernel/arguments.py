@@ -21,7 +21,7 @@ NO_BACKEND = (
     "The kernel makes the connection: a connection of the client in userspace ends with its\n"
     "command (read, write, bench etc.) or its program (Python's connect, connect_all)."
 )
-"""For --help: why there is no choice of backend."""
+"""The reason, for --help, why there is no choice of backend."""
 _NAMES = tuple(OPTIONS[name].argument for name in (*IDENTITY, *KERNEL, *SECRETS))
 """The values of the flags in an argparse namespace."""
 

@@ -17,7 +17,7 @@ from nvmf.initiator.kernel.system import System
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """connect."""
+    """Add connect."""
     parser = add_command(
         subparsers,
         "connect",

@@ -50,7 +50,7 @@ from nvmf.initiator.kernel.system import System
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """connect-all."""
+    """Add connect-all."""
     parser = add_command(
         subparsers,
         "connect-all",

@@ -82,7 +82,7 @@ def add_commands(subparsers: Subparsers) -> None:
         dest="short",
         action="store_true",
         help="measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a "
-        "description works: the figures say nothing",
+        "description works: the figures are meaningless",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 

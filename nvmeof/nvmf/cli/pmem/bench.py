@@ -40,7 +40,7 @@ EXAMPLES = (
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """bench."""
+    """Add bench."""
     parser = add_command(
         subparsers,
         "bench",
@@ -86,7 +86,7 @@ def add_commands(subparsers: Subparsers) -> None:
     group.add_argument(
         "--ignore-assumptions",
         action="store_true",
-        help="also measure methods that make nothing persistent there, as far as the target knows",
+        help="also measure methods whose assumptions the target does not confirm",
     )
     add_place_arguments(parser)
     group = parser.add_argument_group("host")

@@ -31,7 +31,7 @@ EXAMPLES = ("nvmeof pmem demo", "nvmeof pmem demo --records 10000 --runtime 5s -
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """demo."""
+    """Add demo."""
     parser = add_command(
         subparsers,
         "demo",
@@ -50,7 +50,7 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="N",
         type=int,
         default=3000,
-        help=f"records to append, about, 30 to {MAX_RECORDS} (default: 3000)",
+        help=f"approximate number of records to append, 30 to {MAX_RECORDS} (default: 3000)",
     )
     add_runtime(parser, 1.0)
     add_sizes(parser)
@@ -66,7 +66,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Run it and print the results."""
+    """Run the demonstration, and print the results."""
     if not 30 <= args.records <= MAX_RECORDS:
         raise UsageError(f"--records must be 30 to {MAX_RECORDS}, not {args.records}")
     if args.runtime <= 0:
@@ -97,7 +97,7 @@ def demo(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _quiet(verbose: bool) -> Iterator[None]:
-    """Do not log the loss of connections: they are lost on purpose."""
+    """Do not log lost connections, which the demonstration causes."""
     log = logging.getLogger("nvmf.initiator")
     before = log.level
     if not verbose:

@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """bench-replicas."""
+    """Add bench-replicas."""
     parser = add_command(
         subparsers,
         "bench-replicas",

@@ -12,12 +12,12 @@ from nvmf.spec.memory import Platform
 
 
 def facts_of(platform: Platform) -> dict[str, bool]:
-    """Return what the target confirms, by name."""
+    """Return the properties that the target confirms, by name."""
     return {fact.name.lower(): fact in platform for fact in ASSUMPTIONS if fact.name}
 
 
 def print_rows(results: Results) -> None:
-    """Print a line for each measurement, and a word on assumptions that are not confirmed."""
+    """Print a line for each measurement, and a note about assumptions that are not confirmed."""
     rows = [line for row in results.rows for line in _lines(row)]
     mixed = any(row["reads"] for row in results.rows)
     known = any(row["target_cpu_seconds"] is not None for row in results.rows)
@@ -39,7 +39,7 @@ def _only(keep: list[bool], cells: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _lines(row: Row) -> Iterator[tuple[str, ...]]:
-    """One for writes and one for reads."""
+    """Yield a row for writes and one for reads."""
     name = row["method"] + ("*" if row["assumptions_unmet"] else "")
     end = (size_text(row["size"]), str(row["depth"]))
     writes, reads = row["figures"], row["reads"]

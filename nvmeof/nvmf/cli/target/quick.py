@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configurations that are no file: made from the arguments of target serve, or read from stdin."""
+"""Configurations without a file: made from the arguments of target serve, or read from stdin."""
 
 from __future__ import annotations
 

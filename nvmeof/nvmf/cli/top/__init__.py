@@ -33,7 +33,7 @@ _SHORTEST = 0.1
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """top."""
+    """Add top."""
     parser = add_rpc_command(
         subparsers,
         "top",

@@ -320,5 +320,5 @@ class Engine(Protocol):
 if TYPE_CHECKING:
 
     def _satisfied() -> Engine:
-        """Have the type checker compare the compiled engine with the protocol."""
+        """Let the type checker compare the compiled engine with the protocol."""
         return engine

@@ -314,7 +314,7 @@ class Memory:
             for peer, described in list(self._described())
             if chosen(described)
         ]
-        await self.settled()  # also those that were being ended before
+        await self.settled()  # including those that were already being ended
         return len(waits)
 
     async def leave(self, namespace: Namespace) -> None:
@@ -367,7 +367,7 @@ class Memory:
             )
 
     def samples(self) -> list[MemorySample]:
-        """Return what hosts have done with each namespace's memory."""
+        """Return the counters of hosts' use of each namespace's memory."""
         return self.tally.samples(self._peers)
 
     def describe(self) -> list[Described]:

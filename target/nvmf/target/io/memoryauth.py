@@ -42,7 +42,7 @@ class Exchange:
 
     @property
     def failure(self) -> str:
-        """Why it failed, or "": a sentence for the log."""
+        """The reason of the failure, as a sentence for the log; "" if there is none."""
         return self._violation or self._auth.failure or ""
 
     @property

@@ -21,11 +21,11 @@ class Peer:
         self.handle = handle
         self.timer = timer
         self.asked = False
-        """OPEN has arrived, whatever was in it."""
+        """Whether OPEN has arrived, whatever its content."""
         self.request: Open | None = None
         self.exchange: Exchange | None = None
         self.busy = False
-        """A message of the host is being answered."""
+        """Whether a message of the host is being answered."""
         self.subsystem: Subsystem | None = None
         self.namespace: Namespace | None = None
         self.access = Access.READ
@@ -42,7 +42,7 @@ class Peer:
         return self.exchange is not None and self.exchange.succeeded
 
     def close(self, reason: str) -> asyncio.Future[None]:
-        """Begin to end it; the future is done when the host cannot reach the memory."""
+        """Begin to end the connection; the future is done when the host cannot reach the memory."""
         if not self.closing:
             self.closing = True
             self.handle.close(reason)

@@ -13,7 +13,7 @@ from nvmf.target.io.memorypeer import Peer
 
 
 class Cause(StrEnum):
-    """Why a host lost its range."""
+    """The causes of the loss of a range."""
 
     ADMINISTRATOR = "administrator"
     """target_revoke_memory."""
@@ -28,7 +28,7 @@ REFUSALS = tuple(
         one.name.lower() for kind in (Refusal, Status) for one in kind if one.name != "OK"
     )
 )
-"""Why a host got no range: the names of the protocol."""
+"""The reasons for refusing a range, with the names of the protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from nvmf.rpc.mirror import MirrorStatus
 from nvmf.target.io.pystore import Store
 
 FACTORY = "nvmf.replication.managed:ManagedMirror"
-"""Makes one for a namespace.  It is imported when the first is needed: replication uses the client,
-which a target does not need otherwise."""
+"""Makes a mirrored store for a namespace.  The implementation is imported when the first one is
+needed: replication uses the client, which a target does not need otherwise.
+"""
 
 
 class Mirrored(Store):
@@ -19,11 +20,11 @@ class Mirrored(Store):
 
     @abstractmethod
     def status(self) -> MirrorStatus:
-        """Return its state a moment ago; on any thread."""
+        """Return the latest state, at most a moment old; on any thread."""
 
     @abstractmethod
     async def reconfigure(self, config: NamespaceConfig) -> None:
-        """Have the legs, the quorum and the rate of a configuration; OSError if that fails."""
+        """Use the legs, the quorum and the rate of a configuration; OSError if that fails."""
 
     @abstractmethod
     async def resync(self) -> None:

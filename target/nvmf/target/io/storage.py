@@ -159,7 +159,7 @@ class Storage:
         work: Callable[[], None],
         then: Callable[[OSError | None], None],
     ) -> None:
-        """Do work on a thread, then call then with its OSError, or None if it was done.
+        """Do work on a thread, then call then with its OSError, or None on success.
 
         An exception of a different kind is logged, and becomes an OSError (EIO).  The namespace's
         store stays open until work is done.  After forget_work(), then is not called.

@@ -116,7 +116,9 @@ class PythonStore:
     # ---- control: on any thread but that of the store ----
 
     def resize(self, size: int = 0) -> int:
-        """Take the store's size again, or (size) at most so many bytes; OSError if it has fewer."""
+        """Read the store's size again, or (size) use at most so many bytes; OSError if it has
+        fewer.
+        """
 
         async def look() -> int:
             return self._store.size
@@ -144,11 +146,11 @@ class PythonStore:
             self._call(mirror.resync(), _CHANGE_LIMIT)
 
     def stop(self) -> None:
-        """End every command at once; calls that run are cancelled when the store is closed."""
+        """End every command at once; running calls are cancelled when the store is closed."""
         self.native.stop()
 
     def close(self) -> None:
-        """Cancel what runs, close the store, and end its thread if it allows that."""
+        """Cancel running calls, close the store, and end its thread if the store allows that."""
         limit = self._store.time_limit + _SETTLE
         self._stop()
         self._thread.join(limit)
@@ -285,7 +287,7 @@ def native_of(store: NativeStore | PythonStore) -> NativeStore:
 
 
 def _native(engine: Engine, store: Store, config: NamespaceConfig) -> NativeStore:
-    """Create the engine's store from what a store says of itself."""
+    """Create the engine's store from the properties of a store in Python."""
     there = getattr(store, "size", None)
     if not isinstance(there, int) or there <= 0:
         raise TypeError(f"size of {config.python} must be bytes, not {there!r}")

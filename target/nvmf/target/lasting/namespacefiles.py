@@ -48,7 +48,7 @@ class NamespaceFiles(Generic[T]):
             return error
 
     def expect(self, nsid: int, found: T | DamagedState | None) -> None:
-        """Have the next take() of a namespace return what read() has returned."""
+        """Let the next take() of a namespace return the result of read()."""
         self._stored[nsid] = found
 
     def forget(self, nsid: int) -> None:

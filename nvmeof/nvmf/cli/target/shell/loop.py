@@ -107,7 +107,7 @@ class Shell(cmd.Cmd):
                 return
 
     def leave(self) -> None:
-        """Tell of ports and namespaces that were not enabled."""
+        """Warn about ports and namespaces that were not enabled."""
         for number in self.session.ports:
             print(f"warning: port {number} is not enabled: {_LOST}", file=sys.stderr)
         for nqn, nsid in self.session.namespaces:
