@@ -50,7 +50,9 @@ DESCRIPTORS = 64
 
 @dataclass(frozen=True)
 class Idle:
-    """A row of the first table: so many queues connected, one of them busy; medians of the runs."""
+    """A row of the first table: a number of connected queues, one of them busy; medians of the
+    runs.
+    """
 
     tree: str
     queues: int
@@ -221,7 +223,7 @@ def raise_descriptors() -> int:
 
 
 def fits(count: int, most: int) -> bool:
-    """Whether a process may have so many sockets, and what a host needs for its controllers."""
+    """Whether a process may have this many sockets, and what a host needs for its controllers."""
     need = count + 8 * (count // QUEUES_A_CONTROLLER + 1) + DESCRIPTORS
     if need > most:
         print(

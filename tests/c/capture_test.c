@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of captures: several threads record at once, a reader that stands still makes them lose packets but never
+ * The ring of captures: several threads record at once, a reader that stops makes them lose packets but never
  * wait, and what is lost is counted.
  */
 #include "check.h"
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 	listen_somewhere();
 	check_section("a reader");
 	many_threads(true);
-	check_section("a reader that stands still");
+	check_section("a reader that stops");
 	many_threads(false);
 	check_section("again");
 	many_threads(true);

@@ -139,7 +139,7 @@ static void test_signals(struct mini *m)
 	static const unsigned depths[] = { 1, 7, SIZE - 1 };
 	struct rig r = { 0 };
 
-	check_section("one signalled send in so many");
+	check_section("one signalled send in several");
 	if (rig_open(&r, m, 1024, true)) {
 		CHECK(!inline_asked);	/* there would be no benefit */
 		for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {

@@ -182,7 +182,7 @@ static void test_single(void)
 	world_down(&w);
 }
 
-/* Many places, with few commands of the queue for them: the leg goes on when it is polled. */
+/* Many places, with few commands of the queue for them: the leg continues when it is polled. */
 static void test_many(unsigned most)
 {
 	enum { PLACES = LARGE_BYTES / BLOCK };

@@ -39,7 +39,7 @@ static void private_data(void)
 	check(!v->disconnect(p.a.id), "pd: disconnect");
 	check(next_event(p.a.events, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED &&
 	      next_event(p.b.events, NULL, NULL, NULL, NULL) == RDMA_CM_EVENT_DISCONNECTED,
-	      "pd: both ends are told once");
+	      "pd: both ends get one event");
 	check(strstr(iwarp_qp_end_reason(p.b.qp), "the peer closed the connection") != NULL, "pd: %s",
 	      iwarp_qp_end_reason(p.b.qp));
 	fcntl(p.a.events->fd, F_SETFL, O_NONBLOCK);
@@ -120,7 +120,7 @@ static void addresses(void)
 		post_recv(&p.b, 1, 0, 64);
 		post_send(&p.a, 2, IBV_WR_SEND, 0, 0, 64, 0, 0);
 		expect_wc(&p.b, &p.a, 1, IBV_WC_SUCCESS, "addr: IPv6 works");
-		check(p.b.id->route.addr.dst_sin6.sin6_family == AF_INET6, "addr: and is told");
+		check(p.b.id->route.addr.dst_sin6.sin6_family == AF_INET6, "addr: and is reported");
 	}
 	pair_close(&p);
 	v->destroy_event_channel(ch);

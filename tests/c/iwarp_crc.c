@@ -145,7 +145,7 @@ static void large(void)
 		check(!memcmp(p.b.mem + AT, p.a.mem, len) && !p.b.mem[AT - 1] && !p.b.mem[AT + len] &&
 		      !memcmp(p.a.mem + LEN + 7, p.a.mem, len), "crc: large, way %u, the bytes and no others", i);
 	}
-	check(!ibv_dealloc_mw(mw) && !v->dereg_mr(mr), "crc: the window is let go");
+	check(!ibv_dealloc_mw(mw) && !v->dereg_mr(mr), "crc: the window is released");
 	pair_close(&p);
 }
 
@@ -227,7 +227,7 @@ static void raw_begin(struct raw_crc *r, enum target target)
 
 static void raw_end(struct raw_crc *r)
 {
-	check(!ibv_dealloc_mw(r->mw) && !v->dereg_mr(r->mr), "crc: window and region are let go");
+	check(!ibv_dealloc_mw(r->mw) && !v->dereg_mr(r->mr), "crc: window and region are released");
 	raw_close();
 }
 
@@ -301,7 +301,7 @@ static void wrong(enum target target)
 	if (target == ANSWER)
 		check(next_wc(&raw_side, NULL, &wc) && wc.wr_id == 7 && wc.status, "crc: the READ fails");
 	len = raw_answer(got, sizeof(got));
-	check(len == 28 && iw_get16(got + 20) == TERM_LLP_CRC, "crc: wrong %s, a TERMINATE says so (%u bytes, %04x)",
+	check(len == 28 && iw_get16(got + 20) == TERM_LLP_CRC, "crc: wrong %s, a TERMINATE reports it (%u bytes, %04x)",
 	      target_names[target], len, iw_get16(got + 20));
 	for (uint32_t i = 0; i < PIECE + 2; i++)
 		touched |= raw_side.mem[AT - 1 + i];
@@ -310,7 +310,7 @@ static void wrong(enum target target)
 	raw_end(&r);
 }
 
-/* Errors in a header are not reported if the sum is wrong: the peer is told about the sum. */
+/* Errors in a header are not reported if the sum is wrong: the sum is reported to the peer. */
 static void wrong_header(void)
 {
 	struct raw_crc r;

@@ -193,7 +193,7 @@ static void many(bool sleeps)
 	v->destroy_id(l);
 	v->dereg_mr(s.mr);
 	check(!v->destroy_cq(s.send_cq) && !v->destroy_cq(s.recv_cq) &&
-	      !v->destroy_comp_channel(s.channel) && !v->dealloc_pd(s.pd), "many: everything let go");
+	      !v->destroy_comp_channel(s.channel) && !v->dealloc_pd(s.pd), "many: everything is released");
 	v->destroy_event_channel(s.events);
 	v->destroy_event_channel(ch);
 }

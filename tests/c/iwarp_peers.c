@@ -182,7 +182,7 @@ static void depth_left_open(void)
 		      next_event(ch, &b.id, NULL, &seen, NULL) == RDMA_CM_EVENT_CONNECT_REQUEST,
 		      "depths: a request that leaves them open");
 		check(seen.initiator_depth == 128 && seen.responder_resources == (k ? 7 : 128),
-		      "depths: is told with our limit (%u %u)", seen.initiator_depth,
+		      "depths: gets our limit (%u %u)", seen.initiator_depth,
 		      seen.responder_resources);
 		check(!side_objects(&b, &po) && !side_qp(&b, &po) && !v->accept(b.id, &param) &&
 		      start_frame(fd, reply) == MPA_HDR_LEN + 4, "depths: answered");

@@ -65,7 +65,7 @@ static void many(struct ibv_pd *pd)
 	      "many: the table does not fill up with what went (%u of %u)", iw_stags->used, iw_stags->mask + 1);
 	for (unsigned int i = N - 1000; i < N; i++)
 		bad += v->dereg_mr(mr[i]) != 0;
-	check(!bad, "many: let go");
+	check(!bad, "many: released");
 	free(mr);
 }
 
@@ -240,6 +240,6 @@ void test_regs(void)
 	waits(pd);
 	at_once(pd);
 	many(pd);
-	check(!v->dealloc_pd(pd), "regs: the domain is let go");
+	check(!v->dealloc_pd(pd), "regs: the domain is released");
 	untouched_queue_pairs();
 }

@@ -69,7 +69,7 @@ void shared_close(struct shared *s)
 	}
 	v->destroy_id(s->listener);
 	check(!v->destroy_srq(s->srq) && !v->dereg_mr(s->mr) && !v->destroy_cq(s->cq) &&
-	      !v->destroy_comp_channel(s->channel) && !v->dealloc_pd(s->pd), "srq: everything let go");
+	      !v->destroy_comp_channel(s->channel) && !v->dealloc_pd(s->pd), "srq: everything is released");
 	v->destroy_event_channel(s->events);
 	v->destroy_event_channel(s->a_events);
 	free(s->mem);

@@ -272,7 +272,7 @@ static void wrong(void)
 	srq = v->create_srq(pd, &right);
 	check(srq && ibv_post_srq_recv(srq, &wr, &bad) == EINVAL && bad == &wr, "wrong: more SGEs than agreed");
 	check(v->dealloc_pd(pd) == EBUSY, "wrong: the domain is in use");
-	check(!v->destroy_srq(srq) && !v->dealloc_pd(pd), "wrong: let go");
+	check(!v->destroy_srq(srq) && !v->dealloc_pd(pd), "wrong: released");
 	cq = v->create_cq(ctx, 16, NULL, NULL, 0);
 	check(!v->resize_cq(cq, 1000) && cq->cqe >= 1000 && !v->resize_cq(cq, 10) && cq->cqe >= 10 &&
 	      v->resize_cq(cq, 0) == EINVAL, "wrong: a CQ resized");

@@ -75,8 +75,8 @@ static void rdma(const char *label, uint32_t len)
 	post_send(&p.a, 3, IBV_WR_SEND, IBV_SEND_SIGNALED, 0, 16, 0, 0);
 	check(next_wc(&p.a, &p.b, &wc) && wc.wr_id == 2 && !wc.status &&
 	      wc.opcode == IBV_WC_RDMA_WRITE, "%s: write completed", label);
-	expect_wc(&p.a, &p.b, 3, IBV_WC_SUCCESS, "send behind it");
-	expect_wc(&p.b, &p.a, 1, IBV_WC_SUCCESS, "received behind the write");
+	expect_wc(&p.a, &p.b, 3, IBV_WC_SUCCESS, "send after it");
+	expect_wc(&p.b, &p.a, 1, IBV_WC_SUCCESS, "received after the write");
 	check(!memcmp(p.a.mem, p.b.mem + 100, len), "%s: written", label);
 
 	fill(p.b.mem, len, 4);

@@ -45,7 +45,7 @@ static uint32_t open_window(struct pair *p, struct ibv_mw **mw, struct ibv_mr **
 
 static void close_window(struct ibv_mw *mw, struct ibv_mr *mr)
 {
-	check(!ibv_dealloc_mw(mw) && !v->dereg_mr(mr), "the window and its region are let go");
+	check(!ibv_dealloc_mw(mw) && !v->dereg_mr(mr), "the window and its region are released");
 }
 
 static void use(void)
@@ -162,7 +162,7 @@ static void bad_bind(const char *label, int mr_access, uint64_t off, uint64_t le
 	expect_wc(&p.a, &p.b, 50, IBV_WC_MW_BIND_ERR, label);
 	close_window(mw, mr);
 	if (other_pd)
-		check(!v->dealloc_pd(pd), "%s: the domain is let go", label);
+		check(!v->dealloc_pd(pd), "%s: the domain is released", label);
 	pair_close(&p);
 }
 
@@ -203,7 +203,7 @@ static void bad_posts(void)
 	post_send(&p.a, 4, IBV_WR_SEND, 0, 0, 4, 0, 0);
 	p.a.mr->lkey = lkey;
 	expect_wc(&p.a, &p.b, 4, IBV_WC_LOC_PROT_ERR, "bad post: a window's key as an lkey");
-	check(!ibv_dealloc_mw(other), "bad post: let go");
+	check(!ibv_dealloc_mw(other), "bad post: released");
 	close_window(mw, mr);
 	pair_close(&p);
 }
@@ -253,9 +253,9 @@ static void attack(const char *label, enum attack how, enum ibv_wr_opcode op, co
 	check(p.b.mem[0] == 0x11 && !memcmp(p.b.mem, p.b.mem + 1, SIDE_MEM - 1), "%s: nothing was written", label);
 	check(p.a.mem[0] == 0x22 && !memcmp(p.a.mem, p.a.mem + 1, SIDE_MEM - 1), "%s: nothing was read", label);
 	if (how != WINDOW_GONE)
-		check(!ibv_dealloc_mw(mw), "%s: let go", label);
+		check(!ibv_dealloc_mw(mw), "%s: released", label);
 	if (how != REGION_GONE)
-		check(!v->dereg_mr(mr), "%s: let go", label);
+		check(!v->dereg_mr(mr), "%s: released", label);
 	pair_close(&p);
 }
 
@@ -375,7 +375,7 @@ static void names(void)
 	check(v->dealloc_pd(pd) == EBUSY, "names: the domain is in use");
 	for (int i = 0; i < N; i++)
 		same += ibv_dealloc_mw(mw[i]) != 0;
-	check(!same && !v->dealloc_pd(pd), "names: let go");
+	check(!same && !v->dealloc_pd(pd), "names: released");
 	v->free_device_list(list);
 }
 

@@ -42,7 +42,7 @@ static void marked(struct rig *rig)
 {
 	check_section("packets that were marked");
 	send_write(rig, RO_ECN_ECT0);
-	CHECK(acknowledged(rig), "(not marked: nothing is told)");
+	CHECK(acknowledged(rig), "(not marked: nothing is reported)");
 	send_write(rig, RO_ECN_CE);
 	CHECK(is_cnp(rig, rig_next(rig)));
 	CHECK(acknowledged(rig));

@@ -99,7 +99,7 @@ static void silent(struct rig *rig)
 	struct ibv_wc wc[4];
 	int done = 0, sent = 0;
 
-	check_section("a peer that falls silent");
+	check_section("a peer that stops answering");
 	if (!rig_open(rig))
 		return;
 	rig->qp->retry_limit = 0;	/* and three, with which a lost packet does not end a connection at once */

@@ -66,7 +66,7 @@ static void late(struct rig *rig)
 	send_request(rig, RO_OP_WRITE_ONLY, 2 + packets, rig->mr->rkey, 64, 4, 4);
 	while (rig_next(rig) && rig->got[0] != RO_OP_ACK)
 		;
-	CHECK(aeth(rig) == RO_CREDITS_UNLIMITED && ro_get24(rig->got + 9) == 2 + packets, "(it goes on)");
+	CHECK(aeth(rig) == RO_CREDITS_UNLIMITED && ro_get24(rig->got + 9) == 2 + packets, "(it continues)");
 }
 
 /* Responses without a request, and acknowledgements of packets that were not sent. */

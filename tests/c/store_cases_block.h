@@ -57,7 +57,7 @@ static int block_device(void)
 	store = open_store("file", device, 0, 4096, 0, false);
 	cut = run(ring, store, STORE_READ, 400 * KIB, 4096, area, 0);
 	if (pread(loop, area, 4096, 400 * KIB) == 4096)
-		skip("EIO", "this kernel's loop device reads zeroes behind the end of its file");
+		skip("EIO", "this kernel's loop device reads zeroes past the end of its file");
 	else
 		check(cut == NVME_UNRECOVERED_READ_ERROR && direct_cut == cut,
 		      "EIO is an unrecovered read error (%#x, %#x)", cut, direct_cut);

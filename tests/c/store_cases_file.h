@@ -152,13 +152,13 @@ static void test_truncated(struct store_ring *ring, struct store *store)
 	half = run(ring, store, STORE_READ, 4 * 4096, 8192, area, 0);
 	before = run(ring, store, STORE_READ, 0, 8192, area, 0);
 	check(cut == NVME_UNRECOVERED_READ_ERROR && half == cut && !before,
-	      "reads behind the end of a file cut short fail (%#x, %#x), others do not (%#x)", cut,
+	      "reads past the end of a file cut short fail (%#x, %#x), others do not (%#x)", cut,
 	      half, before);
 	check(!store_resize(store, 0, err, sizeof(err)) &&
 		      store->size == (5 * 4096 + 1000) / store->block_size * store->block_size,
 	      "resize follows it");
 	again = run(ring, store, STORE_READ, 16 * 4096, 4096, area, 0);
-	check(again == NVME_LBA_OUT_OF_RANGE, "and what is gone is out of range");
+	check(again == NVME_LBA_OUT_OF_RANGE, "and the removed part is out of range");
 	check(store_resize(store, 64 * MIB, err, sizeof(err)) == -EFBIG && store->size < 6 * 4096,
 	      "resize beyond it is refused");
 	if (truncate(store->path, 2 * MIB))

@@ -68,7 +68,7 @@ static struct ibv_mr *pinning_reg_mr(struct ibv_pd *pd, void *addr, size_t lengt
 	return verbs_iwarp()->reg_mr(pd, addr, length, access);
 }
 
-/* The first command that releases pages has begun to, and ends when the test says so. */
+/* The first command that releases pages has begun to, and ends when the test permits it. */
 static void held_zero(struct store *store, uint64_t offset, uint64_t length)
 {
 	const struct timespec grace = { .tv_nsec = 50000000 };
@@ -155,7 +155,7 @@ static void case_pinned(void)
 	      "the device is shown the namespace when no command gives pages back any longer");
 	CHECK(!absent(store->map), "pinned: every page is there");
 	CHECK(!run_dsm(q, 1, &range, 1, 16, 4) && !absent(store->map),
-	      "pinned: none is given back while it is being registered (%u)", absent(store->map));
+	      "pinned: none is released while it is being registered (%u)", absent(store->map));
 	sem_post(&pinned.leave);
 	CHECK(LAB_UNTIL(atomic_load(&ns->window[1])), "the namespace is registered with it");
 	CHECK(!run_dsm(q, 1, &range, 1, 16, 4) && !absent(store->map) && zeroes(q, 1, 0, 8),
@@ -195,9 +195,9 @@ static void case_background(void)
 	      "its memory is deregistered before its store can be closed");
 	store_close(stores[1]);
 	target_device_gone(lab.target, lab.v, "iwarp0");
-	CHECK(round_trip(q, 1, 3, 64), "a device that is gone serves those that it has");
+	CHECK(round_trip(q, 1, 3, 64), "a removed device serves its connected hosts");
 	queue_close(q);
-	CHECK(LAB_UNTIL(!atomic_load(&ns->window[0])), "and is let go of after them");
+	CHECK(LAB_UNTIL(!atomic_load(&ns->window[0])), "and is released after them");
 	lab_stop();
 	store_close(stores[0]);
 	lab_pins = false;

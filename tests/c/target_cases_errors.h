@@ -259,7 +259,7 @@ static void case_faults(struct queue *q)
 	sqe = sqe_io(q, NVME_OPC_READ, 4096, 8, 0);
 	sqe.nsid = 3;
 	REFUSED(q, sqe, NVME_LBA_OUT_OF_RANGE | NVME_DNR, "a mistake of the host's");
-	CHECK(lab.fault_count == 1, "three commands failed, one is told: %u", lab.fault_count);
+	CHECK(lab.fault_count == 1, "three commands failed, one is reported: %u", lab.fault_count);
 	target_namespace_rearm(ns);
 	sqe = sqe_io(q, NVME_OPC_READ, 1032, 8, 0);
 	sqe.nsid = 3;

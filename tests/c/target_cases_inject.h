@@ -54,7 +54,7 @@ static void case_inject_status(struct queue *q, struct queue *other)
 	lab.injected = NULL;
 	slot = inject(q, &options);
 	CHECK(!run_io(q, 1, NVME_OPC_READ, 0, 8, 0), "before the range: it runs");
-	CHECK(!run_io(q, 1, NVME_OPC_READ, 16, 8, 0), "behind the range: it runs");
+	CHECK(!run_io(q, 1, NVME_OPC_READ, 16, 8, 0), "after the range: it runs");
 	CHECK(!run_io(q, 1, NVME_OPC_READ, 8, 1, 0), "the first one passes");
 	CHECK(run_io(q, 1, NVME_OPC_READ, 15, 8, 0) == INJECT_STATUS, "the second one fails");
 	CHECK(!run_io(q, 2, NVME_OPC_READ, 8, 1, 0), "a different namespace");

@@ -105,7 +105,7 @@ static void case_dies_in_transfer(struct queue *other)
 		closed += LAB_UNTIL(q->closed);
 		queue_close(q);
 	}
-	CHECK(closed == 20, "%u of 20 hosts that died in the middle are gone", closed);
+	CHECK(closed == 20, "%u of 20 hosts that died in the middle are removed", closed);
 	CHECK(still_works(other), "the other queue noticed nothing");
 }
 

@@ -120,7 +120,7 @@ static void case_limit_two(struct queue *q, struct target_namespace *one, struct
 	queue_close(other);
 	target_namespace_limits(one, &limit_none);
 	target_namespace_limits(two, &limit_none);
-	CHECK(statuses(q, more, 6, 0) == 6, "two lines: the other host goes on");
+	CHECK(statuses(q, more, 6, 0) == 6, "two lines: the other host continues");
 	CHECK(!run_io(q, 2, NVME_OPC_READ, 0, 8, 0), "two lines: and both are empty");
 }
 

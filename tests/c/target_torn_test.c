@@ -304,7 +304,7 @@ static void case_stalled(const char *name, unsigned reactor)
 
 	if (!stalled_begin(&h, &writer, reactor))
 		return;
-	CHECK(LAB_UNTIL(loads_idle(&writer, 1)), "%s: the writes end although a reader stands still",
+	CHECK(LAB_UNTIL(loads_idle(&writer, 1)), "%s: the writes end although a reader has stopped",
 	      name);
 	CHECK(LAB_UNTIL(h.q->closed) && strstr(h.q->reason, "did not take the data"),
 	      "%s: and the reader's connection ended: %s", name, h.q->reason);

@@ -81,7 +81,7 @@ WRITES = [
     ("at the sink itself", 0, 8, PROTECTION),
     ("before the sink", -8, 8, PROTECTION),
     ("across its end", SIZE - 4, 8, PROTECTION),
-    ("far behind it", 1 << 40, 8, (*PROTECTION, DDP[3])),
+    ("far past its end", 1 << 40, 8, (*PROTECTION, DDP[3])),
     ("wrapping round", None, 16, (*PROTECTION, DDP[3], RDMAP[4])),
 ]
 

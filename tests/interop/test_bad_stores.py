@@ -181,7 +181,7 @@ def test_fault(
     assert one.end() == 0
     name = opcode.name.title()
     said = f"{name} of {blocks * 512} bytes at byte {bad * 512} failed with "
-    assert said in one.log, "the administrator is told, too"
+    assert said in one.log, "the administrator is informed, too"
     assert f"{tmp_path / 'faulty.img'}: {os.strerror(error)}; " in one.log
 
 

@@ -55,7 +55,7 @@ SKIPPED = {
 }
 """The suite's own reasons for skipping tests, and ours."""
 PASSED = {"iwarp": 30, "roce": 55}
-"""At least so many tests pass."""
+"""The minimum number of tests that pass."""
 
 
 def source() -> Path:

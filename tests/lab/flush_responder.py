@@ -74,7 +74,7 @@ def main(address: str, service: str, dax: str = "") -> None:
 
 def check(region: mmap.mmap) -> None:
     assert region[:DATA] == bytes((i * 7 + i // 256) & 255 for i in range(DATA)), "the data"
-    assert struct.unpack_from("=Q", region, TAIL)[0] == VALUE, "the value behind the FLUSH"
+    assert struct.unpack_from("=Q", region, TAIL)[0] == VALUE, "the value after the FLUSH"
     assert region[TAIL + 8 : LENGTH - 8] == bytes(LENGTH - TAIL - 16), "bytes that nobody wrote"
     print("verified", flush=True)
 

@@ -104,7 +104,7 @@ class KernelTarget:
         except GuestError:
             # Log waiting tasks to the kernel's log.
             self.guest.run("echo w > /proc/sysrq-trigger", check=False, quiet=True)
-            self.guest.spoil("nvmet in it does not let go")
+            self.guest.spoil("nvmet in it does not release its objects")
             raise
 
     def __enter__(self) -> Self:

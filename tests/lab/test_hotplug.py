@@ -142,7 +142,7 @@ def test_the_only_rdma_device_comes_and_goes(vm: Guest, guest: Guest) -> None:
             vm.run(REMOVE, timeout=300)
             _until_said(target, CLOSED, number)
             # nvme-rdma removes a controller whose device is removed.
-            until(lambda: not host.devices(SUBNQN), "the host has let go")
+            until(lambda: not host.devices(SUBNQN), "the host has removed its devices")
             target.check()
         tree = vm.run([sys.executable, "-m", "nvmf.cli.main", "target", "ls"], timeout=120).stdout
         assert f"port {network.GUEST}:{SERVICE} (system), absent: " in tree

@@ -54,7 +54,7 @@ class Caller:
         )
 
     def __call__(self, words: Sequence[str], columns: int = 0, *, until: str = "") -> Result:
-        """Run a command on a terminal with so many columns; 0: piped.
+        """Run a command on a terminal with this many columns; 0: piped.
 
         until: once it has said this, it gets SIGINT.
         """

@@ -59,7 +59,7 @@ class Hosts:
         self.accesses += 1
 
     async def more(self, count: int) -> None:
-        """Wait until the hosts have completed so many accesses."""
+        """Wait until the hosts have completed this many accesses."""
         wanted = self.accesses + count
         async with asyncio.timeout(60):
             while self.accesses < wanted:  # noqa: ASYNC110

@@ -179,7 +179,7 @@ class Cast:
         journal = str(self._folder / f"writer{number}.journal")
         plan = Plan(number, self._seed, urls, journal, create, acknowledge_at)
         if acknowledge_at:
-            # Only a replica that is dead is lost: the map would tell of one that is merely slow.
+            # Only a replica that is dead is lost: the map would name one that is merely slow.
             plan = replace(plan, timeout=60.0, patience=600.0)
         writer = await WriterProcess.start(plan)
         self.writers.append(writer)
@@ -263,7 +263,7 @@ class Cast:
         # newer epoch there: then both are deposed, and there must be a third.
         before = self.history.completed
         await self._until(
-            lambda: not new.alive or self.history.completed >= before + 30, "the new one goes on"
+            lambda: not new.alive or self.history.completed >= before + 30, "the new one continues"
         )
         if not new.alive:
             assert new.says("deposed"), new.log

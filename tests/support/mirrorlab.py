@@ -126,7 +126,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 async def clean(target: Target, legs: int) -> None:
-    """Wait until all legs, so many, are in sync."""
+    """Wait until this number of legs, all of them, is in sync."""
     await until(
         lambda: (
             [leg["state"] for leg in state_of(target)["legs"]] == ["in-sync"] * legs

@@ -84,7 +84,7 @@ def rounds(folder: Path) -> list[dict[str, Any]]:
 
 
 def wait_for_rounds(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
-    """Wait until so many measurements have been made."""
+    """Wait until this many measurements have been made."""
     while len(rounds(folder)) < count:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.02)

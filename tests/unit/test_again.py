@@ -23,7 +23,7 @@ def attempt():
     return len(made)
 
 def test_once(attempt):
-    assert attempt == 2, "a machine that stood still"
+    assert attempt == 2, "a machine that stalled"
 
 @pytest.mark.parametrize("n", range(4))
 def test_never(n):
@@ -86,10 +86,10 @@ def test_in_ci(tmp_path: Path) -> None:
     assert status == 1
     assert "4 failed, 1 passed" in said
     assert "test_once at its first attempt" in said
-    assert "a machine that stood still" in said
+    assert "a machine that stalled" in said
     assert said.count("at its first attempt") == 3
     assert _lines(tmp_path) == [
-        "test_it.py::test_once: test_it.py:12: AssertionError: a machine that stood still",
+        "test_it.py::test_once: test_it.py:12: AssertionError: a machine that stalled",
         "test_it.py::test_never[0]: test_it.py:16: AssertionError: broken 0",
         "test_it.py::test_never[1]: test_it.py:16: AssertionError: broken 1",
     ]

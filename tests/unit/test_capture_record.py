@@ -176,7 +176,7 @@ def test_the_path_of_the_script() -> None:
 
 
 def test_size(target: Served, tmp_path: Path) -> None:
-    """The recording stops at a size, and the command goes on."""
+    """The recording stops at a size, and the command continues."""
     path = tmp_path / "small"
     out = nvmeof(
         "capture", "--size", "20k", "-o", "json", path, *PROGRAM, "read", url(target.port), "-z",
@@ -190,7 +190,7 @@ def test_size(target: Served, tmp_path: Path) -> None:
 
 
 def test_until_an_error(target: Served, tmp_path: Path) -> None:
-    """The target's packets before a failed command are kept; the target goes on."""
+    """The target's packets before a failed command are kept; the target continues."""
     path = tmp_path / "error"
     before = target.log.count("target_capture")  # of recordings of other tests
     recording = start(

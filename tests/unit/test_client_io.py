@@ -200,7 +200,7 @@ async def test_out_of_range(small: Namespace, lba: int, blocks: int) -> None:
     assert raised.value.dnr
     with pytest.raises(NvmeError, match=r"Write of .* LBA Out of Range"):
         await small.write(lba, bytes(512 * blocks))
-    assert await small.read(0, 1) == bytes(512), "the queue goes on"
+    assert await small.read(0, 1) == bytes(512), "the queue continues"
 
 
 async def test_nothing_is_done_of_what_goes_behind_the_end(small: Namespace) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hostile packets and messages during a connection of the embedded RoCEv2 device, which goes on."""
+"""Hostile packets and messages during a connection of the embedded RoCEv2 device, which
+continues.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ MAD = 20
 KIND, LOCAL, REMOTE = MAD + 16, MAD + 24, MAD + 28
 RTU, MRA = 0x14, 0x11
 EXTENDED = (0x06, 0x0A, 0x0C, 0x0D, 0x0F, 0x10, 0x11, 0x17, MANAGEMENT)
-"""Opcodes with headers behind the BTH; others are valid without any payload."""
+"""Opcodes with headers after the BTH; others are valid without any payload."""
 Spoil = Callable[[bytes], list[bytes]]
 
 
@@ -158,7 +160,7 @@ async def test_a_stranger_who_knows_every_number() -> None:
 
 
 async def test_a_flood_of_requests() -> None:
-    """Answers are not larger than requests, the connection goes on, and a second one is made."""
+    """Answers are not larger than requests, the connection continues, and a second one is made."""
     seen: list[bytes] = []
 
     def watch(packet: bytes) -> list[bytes]:

@@ -78,7 +78,7 @@ async def test_state_files_that_hang(disk: Disk, tmp_path: Path) -> None:
 
 
 async def test_a_mistake_is_an_error_of_the_change(caplog: pytest.LogCaptureFixture) -> None:
-    """The waiting operation gets the exception, so that those behind it are served."""
+    """The waiting operation gets the exception, so that those after it are served."""
     storage = Storage(cast(Any, None), cast(Any, None), HealthKeeper())
     done: list[OSError | None] = []
 

@@ -225,7 +225,7 @@ async def test_what_is_being_written_goes_along(tmp_path: Path, slow: SlowDisk) 
 async def test_a_fault_inside_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command is answered, and so are those behind it."""
+    """The command is answered, and so are those after it."""
     async with (
         serving_at(tmp_path, file_of(tmp_path)) as (_, where),
         connect(where, **OPTIONS) as a,

@@ -38,7 +38,7 @@ def add_commands(subparsers: Subparsers) -> None:
         demo,
         "demonstrate a replicated log that survives crashes, and measure the methods",
         "Starts three targets on this machine, each with a mapped file, and appends records to a\n"
-        "log on all three. Kills one target while records are appended, goes on with two, ends\n"
+        "log on all three. Kills one target while records are appended, continues with two, ends\n"
         "the writer, recovers, and checks every record that was acknowledged; resynchronises the\n"
         "lost target, kills a different one, and checks again. Then measures the methods of\n"
         "persistence, and the replication. Exit status 1 if a record is missing.\n"

@@ -116,7 +116,7 @@ class PythonStore:
     # ---- control: on any thread but that of the store ----
 
     def resize(self, size: int = 0) -> int:
-        """Read the store's size again, or (size) use at most so many bytes; OSError if it has
+        """Read the store's size again, or (size) use at most that many bytes; OSError if it has
         fewer.
         """
 

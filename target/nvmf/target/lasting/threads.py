@@ -26,7 +26,7 @@ class Threads:
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of work, or raise its exception.
 
-        If the caller is cancelled, the work goes on, and keeps its thread until it ends.
+        If the caller is cancelled, the work continues, and keeps its thread until it ends.
         """
         await self._free.acquire()
         loop = asyncio.get_running_loop()

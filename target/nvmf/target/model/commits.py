@@ -95,7 +95,7 @@ class Commits(Generic[T]):
                 return True
         except StatusError as refusal:
             failure = refusal
-        except Exception:  # in any case, the changes queued behind it must proceed
+        except Exception:  # in any case, the changes queued after it must proceed
             log.exception("cannot change the state of a namespace")
             failure = StatusError(Status.INTERNAL_ERROR, "the change failed inside the target")
         one.done(failure)
