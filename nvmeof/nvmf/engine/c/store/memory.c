@@ -29,21 +29,21 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 		memcpy(store->map + offset, from, length);
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	return fua && !store->memory_is_stable ? store_memory_flush(store) : NVME_SUCCESS;
+	return fua && store_needs_sync(store) ? store_memory_flush(store) : NVME_SUCCESS;
 }
 
 uint16_t store_memory_flush(struct store *store)
 {
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	return store->memory_is_stable ? NVME_SUCCESS : store_flush(store);
+	return store_needs_sync(store) ? store_flush(store) : NVME_SUCCESS;
 }
 
 uint16_t store_flush(struct store *store)
 {
 	struct store_io io = { .op = STORE_FLUSH, .store = store, .step = STORE_STEP_SYNC };
 
-	if (store->fd < 0 || store->read_only || (store->map && store->memory_is_stable))
+	if (store->fd < 0 || store->read_only || (store->map && !store_needs_sync(store)))
 		return NVME_SUCCESS;
 	while (store_call_result(&io, fdatasync(store->fd) ? -errno : 0))
 		;
@@ -74,7 +74,7 @@ static uint16_t memory_read(struct store *store, const struct store_io *io)
 
 static bool memory_needs_sync(const struct store *store, const struct store_io *io)
 {
-	return !store->memory_is_stable &&
+	return store_needs_sync(store) &&
 	       (io->op == STORE_FLUSH ||
 		((io->flags & STORE_IO_FUA) && io->op != STORE_DEALLOCATE));
 }

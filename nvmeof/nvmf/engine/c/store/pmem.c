@@ -3,7 +3,7 @@
  * pmem: a namespace mapped into the address space.  There are four kinds, found by trial:
  *   devdax	a dax character device: persistent once fenced
  *   fsdax	a file that maps with MAP_SYNC: persistent once fenced
- *   memory	a file on tmpfs, mapped: data survives the end of the target
+ *   memory	a file on tmpfs, mapped: data survives the end of the target; a sync does nothing
  *   plain	any other file: not mapped, because page faults and writeback would block a reactor;
  *		the ring uses the page cache, as for a file store
  * The first two may end with redo slots (redo.c, pmem_tail.c), which are not part of the namespace.
@@ -151,6 +151,7 @@ static int pmem_kind(struct store *store, const struct store_backing *backing, e
 	}
 	store->memory_is_stable = false;
 	*kind = backing->volatile_memory ? PMEM_TMPFS : PMEM_PLAIN;
+	store->sync_is_nothing = *kind == PMEM_TMPFS;
 	return 0;
 }
 

@@ -252,7 +252,7 @@ static int ring_poll_pieces(struct store_ring *ring)
 		return 0;
 	}
 	if (!io->status && (io->flags & STORE_IO_FUA) && io->op == STORE_WRITE_ZEROES &&
-	    !store->memory_is_stable) {
+	    store_needs_sync(store)) {
 		store_ring_call(ring, io, STORE_STEP_SYNC);
 		return 0;
 	}

@@ -12,8 +12,8 @@
  *   read		if store_memory_ready(): post from map + offset after store_memory_check() returned
  *			NVME_SUCCESS; else store_submit()
  *   write		if store_memory_ready(): store_memory_write(), with FUA only if
- *			memory_is_stable; else store_submit()
- *   flush		NVME_SUCCESS at once if memory_is_stable, else store_submit()
+ *			!store_needs_sync(); else store_submit()
+ *   flush		NVME_SUCCESS at once if !store_needs_sync(), else store_submit()
  *   zeroes, deallocate	store_submit(), which may finish later: long ranges are done one piece per poll
  *   registration	with a device that pins pages (system, not iwarp): set store->pinned
  *
@@ -88,6 +88,7 @@ struct store {
 	 * store_memory_flush blocks.
 	 */
 	bool memory_is_stable;
+	bool sync_is_nothing;		/* map of a file on tmpfs: a sync of the file does nothing, so that none is made */
 	/*
 	 * To be set, before the first I/O, if map is registered with a device that pins its pages:
 	 * zeroes are then written in place, because after a pinned page is freed the device and the
@@ -184,6 +185,11 @@ void store_ring_cancel(struct store_ring *ring,
 int store_ring_fd(const struct store_ring *ring);
 
 /* Memory stores, in place, without a ring, on any thread. */
+/* Whether FUA and flushes of a store that is memory mean a sync of its file, which may block. */
+static inline bool store_needs_sync(const struct store *store)
+{
+	return !store->memory_is_stable && !store->sync_is_nothing;
+}
 /*
  * Whether these bytes of the map can be used without waiting for a filesystem.  store_submit() needs no such check.
  */

@@ -168,7 +168,7 @@ static inline bool namespace_copies(const struct target_request *req)
 {
 	const struct store *store = req->ns->store;
 
-	return req->ns->memory && (!req->fua || store->memory_is_stable) &&
+	return req->ns->memory && (!req->fua || !store_needs_sync(store)) &&
 	       store_memory_ready(store, req->offset, req->length);
 }
 
