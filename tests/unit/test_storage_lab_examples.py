@@ -22,12 +22,22 @@ from support.storagelab import lab, rounds
 pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "examples" / "lab"
-HERE = ("file", "path-loss", "persistence", "stores", "wire")
+HERE = ("file", "path-loss", "persistence", "replication", "stores", "wire")
 """Examples for this machine, without an RDMA device of the system; regression is in the gate."""
 FEWER = {
     "persistence": (
         ('bs = ["512", "4k", "64k"]', 'bs = "512"'),
         ("iodepth = [1, 8]", "iodepth = 8"),
+    ),
+    "replication": (
+        ('bs = ["4k", "128k"]', 'bs = "4k"'),
+        ("iodepth = [1, 8]", "iodepth = 8"),
+        (
+            '[[system]]\nname = "mirror-3-quorum-3"\nkind = "target"\nstore = "mirror"\n'
+            'quorum = 3\nsize = "64MiB"\n',
+            "",
+        ),
+        ('size = "64MiB"', 'size = "16MiB"'),
     ),
     "stores": (("iodepth = [1, 8, 32]", "iodepth = 8"),),
 }

@@ -130,8 +130,14 @@ class TargetSystem(BaseSystem):
     """Kind of the system."""
     config: FilePath | None = None
     """Configuration of a target; its first port and its first subsystem are used."""
-    store: Literal["ram", "file", "pmem", "null"] | None = None
-    """Storage of the namespace; default, without config: ram."""
+    store: Literal["ram", "file", "pmem", "null", "mirror"] | None = None
+    """Storage of the namespace; default, without config: ram. A mirror has its legs on the RAM of
+    as many further targets, which are served as well."""
+    replicas: StrictInt | None = Field(None, ge=2, le=15)
+    """Legs of a mirror; default: 3."""
+    quorum: StrictInt | None = Field(None, ge=1, le=15)
+    """Legs of a mirror that must have a write before it is acknowledged; default: more than
+    half."""
     size: Size | None = None
     """Bytes of the namespace; for a file that does not exist: of the file, which is removed
     afterwards."""
@@ -165,6 +171,12 @@ class TargetSystem(BaseSystem):
                 raise ValueError(f'store = "{self.store}" needs path')
         elif self.path is not None:
             raise FaultError(f'store = "{self.store or "ram"}" has no path', "path")
+        if self.store != "mirror":
+            for key in ("replicas", "quorum"):
+                if getattr(self, key) is not None:
+                    raise FaultError(f'{key} requires store = "mirror"', key)
+        elif self.quorum is not None and self.quorum > (self.replicas or 3):
+            raise FaultError(f"a quorum of {self.quorum} of {self.replicas or 3} legs", "quorum")
         if self.wire:
             self._relayed()
         if self.path is not None and self.overwrite is not None:

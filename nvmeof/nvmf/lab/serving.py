@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from nvmf.initiator.base.identity import host_identity
@@ -44,10 +45,28 @@ def run_command(command: str, ssh: str | None, log: Path, what: str) -> None:
         )
 
 
-def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
+def legs_of(system: TargetSystem) -> list[TargetSystem]:
+    """Return the systems of the legs of a mirror: RAM."""
+    count = (system.replicas or 3) if system.store == "mirror" else 0
+    plain = {"store": "ram", "replicas": None, "quorum": None, "faults": (), "wire": ()}
+    return [
+        system.model_copy(update={**plain, "name": f"{system.name}-leg{number}", "options": {}})
+        for number in range(1, count + 1)
+    ]
+
+
+def configuration(
+    system: TargetSystem, cpus: list[int] | None, legs: Sequence[str] = (), *, sleeps: bool = False
+) -> str:
     """Return the TOML configuration of a target that serves one namespace on a free port.
 
     RoCEv2 has one port, and an address belongs to one process: without traddr, it is a free one.
+
+    Args:
+        system: The system.
+        cpus: Processors of its reactors.
+        legs: URLs of the legs of a mirror.
+        sleeps: A reactor without work sleeps at once: there are more processes than processors.
 
     Raises:
         LabError: There is none.
@@ -59,6 +78,8 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
         raise LabError(f"system {system.name}: {error}") from None
     store = system.store or "ram"
     lines = ["[target]", f"reactors = {system.reactors}"]
+    if sleeps:
+        lines.append("spin_us = 0")
     if cpus:
         lines.append(f"cpus = {json.dumps(cpus)}")
     lines += ["", "[[port]]"]
@@ -68,6 +89,11 @@ def configuration(system: TargetSystem, cpus: list[int] | None) -> str:
     lines.append(f"block_size = {system.block_size}")
     if store in ("ram", "null"):
         lines.append(f"size = {system.size or 256 << 20}")
+    elif store == "mirror":
+        if system.quorum is not None:
+            lines.append(f"quorum = {system.quorum}")
+        for url in legs:
+            lines += ["", "[[subsystem.namespace.leg]]", f"url = {json.dumps(url)}"]
     else:
         lines.append(f"path = {json.dumps(str(system.path))}")
     if store in ("ram", "pmem") and "method" in system.options:  # of the engine: perhaps memory

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from nvmf.lab import guard
 from nvmf.lab.errors import LabError
 from nvmf.lab.fio import Fio
 from nvmf.lab.model import FileSystem, MethodConfig, NullSystem, RemoteSystem, System, TargetSystem
-from nvmf.lab.serving import NQN, Target, configuration, processors, run_command
+from nvmf.lab.serving import NQN, Target, configuration, legs_of, processors, run_command
 from nvmf.lab.store import Results
 from nvmf.lab.timeline import Timeline, begin_faults
 from nvmf.relay.errors import RelayError
@@ -51,6 +52,8 @@ class Running:
         self._log = results.folder / f"system-{system.name}.log"
         self._stack = ExitStack()
         self._target: Target | None = None
+        self._legs: list[Target] = []
+        """The targets of the legs of a mirror."""
         self._relay: Relays | None = None
         self._where: list[str] = []
         self._may_write: bool | None = None
@@ -106,9 +109,9 @@ class Running:
                 raise LabError(f"system {system.name}: cannot serve it: {error}") from None
             config = system.config
         else:
-            config.write_text(
-                configuration(system, processors(system.reactors, self._method.pin)[0])
-            )
+            cpus = processors(system.reactors, self._method.pin)[0]
+            legs = self._serve_legs(system, cpus)
+            config.write_text(configuration(system, cpus, legs, sleeps=_crowded(legs)))
         faults = bool(system.faults)
         self._target = Target(system.name, config, self._log, faults=faults)
         self._stack.callback(self._target.close)
@@ -118,6 +121,19 @@ class Running:
         if system.wire:
             where = self._relayed(system, where)
         self._remote(TransportId(*where, nqn, {"device": system.device}), system.nsid)
+
+    def _serve_legs(self, system: TargetSystem, cpus: list[int] | None) -> list[str]:
+        """Start the targets of the legs of a mirror; return their URLs."""
+        urls: list[str] = []
+        for leg in (legs := legs_of(system)):
+            config = self._folder / f"system-{leg.name}.toml"
+            config.write_text(configuration(leg, cpus, sleeps=_crowded(legs)))
+            target = Target(leg.name, config, self._log)
+            self._stack.callback(target.close)
+            self._legs.append(target)
+            place = TransportId(target.traddr, target.trsvcid, NQN)
+            urls.append(f"{place}?device={system.device}")
+        return urls
 
     def _relayed(self, system: TargetSystem, where: tuple[str, str]) -> tuple[str, str]:
         """Start a relay before the target; return its address."""
@@ -217,7 +233,8 @@ class Running:
 
     def death(self) -> str | None:
         """Return a sentence if the system has died."""
-        return self._target.death() if self._target is not None else None
+        targets = [self._target, *self._legs] if self._target is not None else self._legs
+        return next((said for one in targets if (said := one.death())), None)
 
     def allow_writing(self) -> bool:
         """Return whether data may be destroyed; remembered in the results for --resume.
@@ -304,3 +321,8 @@ def _mark(path: Path) -> bytes:
         return os.getxattr(path, _MARK)
     except OSError:
         return b""
+
+
+def _crowded(legs: Sequence[object]) -> bool:
+    """Whether a mirror with these legs has more processes than there are processors."""
+    return len(legs) + 2 > len(os.sched_getaffinity(0)) if legs else False
