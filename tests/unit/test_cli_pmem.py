@@ -92,7 +92,7 @@ def test_bench_of_a_mix(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [("--rwmixread", "100"), ("--methods", "write-forget"), ("--bs", "2MiB"), ("--bs", "0"),
+    [("--rwmixread", "101"), ("--methods", "write-forget"), ("--bs", "2MiB"), ("--bs", "0"),
      ("--iodepth", "x"), ("--iodepth", "129"), ("--runtime", "0")],
 )  # fmt: skip
 def test_bench_refuses(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:

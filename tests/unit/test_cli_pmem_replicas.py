@@ -52,6 +52,12 @@ def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
         for row in found["log"]:
             assert row["figures"]["ios"] > 0
             assert row["records_per_frame"] > 0
+        assert [(row["size"], row["depth"]) for row in found["resync"]] == [(4096, 1), (4096, 8)]
+        for row in found["resync"]:
+            assert row["limit"] == 32e6
+            assert row["slices"] == 1
+            assert row["idle_bytes_per_second"] > 0
+            assert row["copy_bytes_per_second"] > 0
         assert bench(*words, "--load", "log", "--bs", "32k", "--quorum", "3", *urls) == 0
         said = capsys.readouterr().out
         assert "log of 3, quorum 3" in said
@@ -62,7 +68,16 @@ def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--force", "--runtime", "100ms", "--iodepth", "1,4", "--bs", "4k", "--load", "mirror"]
     with three() as urls:
         assert bench(*words, *urls, "-o", "json") == 0
-    rows = json.loads(capsys.readouterr().out)["mirror"]
+        assert bench(*words, "--rwmixread", "100", "--quorum", "1", *urls) == 0
+        told = capsys.readouterr().out
+        assert " read " in told
+        assert " write " not in told
+        assert bench(*words, *urls, "-o", "json") == 0
+    every = json.loads(capsys.readouterr().out)["mirror"]
+    wires = [row for row in every if "wire" in row["system"]]
+    assert len(wires) == 4
+    assert all("it exports no memory" in row["skipped"] for row in wires)
+    rows = every[4:]
     assert [(row["system"], row["depth"]) for row in rows] == [
         (system + how, depth)
         for system in ("replica", "mirror of 3, quorum 2")
@@ -70,6 +85,52 @@ def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert all(row["figures"]["ios"] and row["times_replica"] for row in rows)
     assert all(row["figures"]["ios"] % 4 == 0 for row in rows if "many" in row["system"])
+    assert all(row["of_wire"] is None for row in rows)
+
+
+HOST = "nqn.2026-11.io.example:bench"
+NQN = "nqn.2026-11.io.example:memory"
+EXPORTED = f"""
+[[port]]
+trsvcid = 0
+device = "iwarp"
+[[subsystem]]
+nqn = "{NQN}"
+allow_any_host = true
+[[subsystem.namespace]]
+store = "ram"
+size = "4MiB"
+memory = ["{HOST}"]
+"""
+
+
+def test_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is measured again after a run that left reservations, and a lost target ends it."""
+    words = ["--force", "--runtime", "100ms", "--iodepth", "1,4", "--bs", "4k", "--load", "mirror"]
+    with contextlib.ExitStack() as stack:
+        served = [stack.enter_context(serve_sync(EXPORTED)) for _ in range(3)]
+        urls = [f"{one.url}?hostnqn={HOST}" for one in served]
+        for _ in range(2):
+            assert bench(*words, *urls, "-o", "json") == 0
+            rows = json.loads(capsys.readouterr().out)["mirror"]
+            assert [(row["system"], row["depth"]) for row in rows[:4]] == [
+                ("wire of 1", 1), ("wire of 3", 1), ("wire of 1", 4), ("wire of 3", 4),
+            ]  # fmt: skip
+            assert all(row["figures"]["ios"] for row in rows)
+            assert [row["of_wire"] for row in rows[:4]] == [1.0] * 4
+            assert all(row["of_wire"] > 0 for row in rows)
+        assert bench(*words, *urls) == 0
+        assert "of wire" in capsys.readouterr().out
+        words = [*words[:-1], "log", "--bs", "64", "--log-methods", "nvme-fua,write-send"]
+        assert bench(*words, *urls) == 1
+        assert "does not confirm" in capsys.readouterr().err
+        assert bench(*words, *urls, "--ignore-assumptions") == 0
+        said = capsys.readouterr().out
+        assert " write-send* " in said
+        assert "* the target does not confirm" in said
+        stack.close()
+        assert bench(*words, *urls) == 1
+        assert "127.0.0.1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -78,10 +139,11 @@ def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:
         ((WHERE,), "give --force"),
         (("--force", WHERE, WHERE), "different replicas"),
         (("--force", "--quorum", "2", WHERE), "--quorum must be 1 to 1"),
-        (("--force", "--rwmixread", "100", WHERE), "--rwmixread must be"),
+        (("--force", "--rwmixread", "101", WHERE), "--rwmixread must be"),
         (("--force", "--runtime", "0", WHERE), "--runtime must be"),
-        (("--force", "--load", "x", WHERE), "expected mirror or log"),
+        (("--force", "--load", "x", WHERE), "expected some of mirror, log, resync"),
         (("--force", "127.0.0.1"), "127.0.0.1"),
+        (("--force", "--log-methods", "floor", WHERE), "expected some of nvme-fua"),
     ],
 )
 def test_refused(args: tuple[str, ...], match: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,11 +49,17 @@ def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert [row["method"] for row in found["results"]] == ["floor", *METHODS]
     # a stalled machine may complete no command within the time
     assert found["results"][0]["figures"]["ios"] > 0
-    assert [row["system"] for row in found["mirror"]] == ["replica", "mirror of 3, quorum 2"]
-    assert [row["system"] for row in found["log"]] == ["log of 3, quorum 2"]
+    assert [row["system"] for row in found["mirror"]] == [
+        *["wire of 1", "wire of 3", "replica", "mirror of 3, quorum 2"]
+    ]
+    assert not any(row["skipped"] for row in found["mirror"])
+    assert [row["system"] for row in found["resync"]] == ["mirror of 3, quorum 2"]
+    assert [row["method"] for row in found["log"]] == ["nvme-fua", "write-send"]
+    assert [bool(row["assumptions_unmet"]) for row in found["log"]] == [False, True]
     page = report.read_text()
     assert f"--report {report}" in page
     assert "processor" in page
+    assert "## A resynchronisation" in page
     for row in found["results"]:
         if row["method"] == "write-flush":
             assert row["skipped"] == "the iwarp device has no FLUSH"

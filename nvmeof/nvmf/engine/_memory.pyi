@@ -137,6 +137,11 @@ class MemoryClient:
         seconds: float = 1,
         read_percent: int = 0,
         percentiles: Sequence[float] = ...,
+        also: Sequence[MemoryClient] = (),
     ) -> MemoryFigures:
-        """Run a load; blocks.  What is not read overwrites the range."""
+        """Run a load; blocks.  What is not read overwrites the range.
+
+        also: other connections, at most 14: each operation is done on all of them at the same time,
+        and ends when all have answered.
+        """
     def close(self) -> None: ...

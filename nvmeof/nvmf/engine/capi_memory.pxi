@@ -47,6 +47,7 @@ cdef extern from "memory/client.h" nogil:
         MEMORY_WRITE_SEND
         MEMORY_FLOOR
         MEMORY_READ
+        MEMORY_MAKE_PERSISTENT
     struct memory_client:
         pass
     struct memory_client_options:
@@ -98,6 +99,6 @@ cdef extern from "memory/client.h" nogil:
     void memory_client_arm(memory_client *client)
     void memory_client_drain(memory_client *client)
     const char *memory_client_why(const memory_client *client)
-    int memory_client_bench(memory_client *client, const memory_bench_options *options,
-                            const bint *cancel, memory_bench_result *result, char *err,
-                            size_t len)
+    int memory_client_bench(memory_client **clients, unsigned nclients,
+                            const memory_bench_options *options, const bint *cancel,
+                            memory_bench_result *result, char *err, size_t len)

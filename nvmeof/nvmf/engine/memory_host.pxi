@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Remote memory: the host's end (c/memory/client.h).
 
+cdef enum:
+    BENCH_CLIENTS = 15  # as many as a mirror has replicas
+
 cdef bint memory_cancel = False
 
 cdef dict MEMORY_METHODS = {
@@ -9,6 +12,7 @@ cdef dict MEMORY_METHODS = {
     "write-send": MEMORY_WRITE_SEND,
     "floor": MEMORY_FLOOR,
     "read": MEMORY_READ,
+    "persist": MEMORY_MAKE_PERSISTENT,
 }
 
 
@@ -140,9 +144,12 @@ cdef class MemoryClient:
         memory_client_drain(self.get())
 
     def bench(self, *, method, uint32_t size, unsigned depth=1, double seconds=1,
-              unsigned read_percent=0, percentiles=(50, 90, 99, 99.9, 99.99, 99.999)):
+              unsigned read_percent=0, percentiles=(50, 90, 99, 99.9, 99.99, 99.999),
+              also=()):
         global memory_cancel
-        cdef memory_client *client = self.get()
+        cdef memory_client *clients[BENCH_CLIENTS]
+        cdef unsigned count = 0
+        cdef MemoryClient other
         cdef memory_bench_options options
         cdef memory_bench_result result
         cdef char err[ERR]
@@ -159,10 +166,16 @@ cdef class MemoryClient:
         options.npercentiles = <unsigned>len(percentiles)
         for i in range(len(percentiles)):
             options.percentiles[i] = percentiles[i]
+        others = (self, *also)
+        if len(set(map(id, others))) != len(others) or len(others) > BENCH_CLIENTS:
+            raise ValueError(f"at most {BENCH_CLIENTS} different connections")
+        for other in others:
+            clients[count] = other.get()
+            count += 1
         memory_cancel = False
         err[0] = 0
         with nogil:
-            code = memory_client_bench(client, &options, &memory_cancel, &result, err, ERR)
+            code = memory_client_bench(clients, count, &options, &memory_cancel, &result, err, ERR)
         if code < 0:
             raise failed(code, err)
         spent = result.seconds or seconds

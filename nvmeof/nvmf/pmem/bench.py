@@ -14,7 +14,7 @@ from typing import Literal, TypedDict
 
 from nvmf import engine
 from nvmf.initiator import TransportId
-from nvmf.pmem.figures import PERCENTILES, Figures, Load, cpu_of, of_part
+from nvmf.pmem.figures import PERCENTILES, Figures, Load, compared, cpu_of, of_part
 from nvmf.pmem.opening import Secrets
 from nvmf.pmem.platform import BLOCK_METHODS, FLUSH, MethodRefused, unmet
 from nvmf.pmem.remote import RemoteMemory
@@ -47,7 +47,8 @@ class Row(TypedDict):
     skipped: str
     """Why there are no figures, or ""."""
     times_floor: float | None
-    """The median latency divided by that of the floor."""
+    """The median latency divided by that of the floor: of writes, or of reads if there are only
+    these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,9 @@ async def measure(
                 if progress is not None:
                     progress(done, total, f"{method}, {size} bytes, depth {depth}")
                 row = await _one(plan, memory, method, size, depth)
-                floor = row["figures"] if method == "floor" else floor
-                row["times_floor"] = _ratio(row["figures"], floor)
+                found = compared(row["figures"], row["reads"])
+                floor = found if method == "floor" else floor
+                row["times_floor"] = _ratio(found, floor)
                 results.rows.append(row)
                 done += 1
     finally:

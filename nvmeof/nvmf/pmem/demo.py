@@ -28,7 +28,8 @@ from nvmf.pmem.bench import Plan, Results, measure
 from nvmf.pmem.demotarget import DemoError, Target, Targets
 from nvmf.pmem.platform import METHODS
 from nvmf.pmem.remote import RemoteMemory
-from nvmf.pmem.replicated import LogRow, MirrorRow, ReplicaPlan, measure_all
+from nvmf.pmem.replicarows import ReplicaPlan, ReplicaResults
+from nvmf.pmem.replicated import LOADS, measure_all
 from nvmf.replication import Log, NamespaceReplica, ReplicationError
 
 FILE_BYTES = 16 << 20
@@ -69,8 +70,7 @@ class Outcome:
     checks: list[Check] = field(default_factory=list)
     resync_seconds: float = 0.0
     bench: Results = field(default_factory=Results)
-    mirrors: list[MirrorRow] = field(default_factory=list)
-    logs: list[LogRow] = field(default_factory=list)
+    replicas: ReplicaResults = field(default_factory=ReplicaResults)
 
     @property
     def good(self) -> bool:
@@ -174,8 +174,11 @@ async def run(
             depths,
             seconds,
             processes=tuple(target.pid for target in targets.all),
+            hostnqn=host,
+            methods=("nvme-fua", "write-send"),
+            force=True,
         )
-        await measure_all(replicas, ("mirror", "log"), outcome.mirrors, outcome.logs, say)
+        await measure_all(replicas, LOADS, outcome.replicas, say)
 
 
 async def _need_memory(target: Target) -> None:

@@ -28,6 +28,11 @@ class Figures(TypedDict):
     percentiles_us: dict[str, float]
 
 
+def compared(writes: Figures | None, reads: Figures | None) -> Figures | None:
+    """Return the figures that are compared with a floor: the reads if there are no writes."""
+    return reads if reads is not None and writes is not None and not writes["ios"] else writes
+
+
 class Part(TypedDict):
     """The reads or the writes of a run of the engine."""
 

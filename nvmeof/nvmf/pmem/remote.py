@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Coroutine
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from typing_extensions import Buffer
 
@@ -15,6 +15,7 @@ from nvmf import engine
 from nvmf.auth import Key
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.pmem.gathering import all_of
 from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
 from nvmf.pmem.platform import FLUSH, MEMORY_METHODS, MethodRefused, assumptions, unmet
 from nvmf.spec.memory import Access, Open, Opened, Platform, Request
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from nvmf.engine._engine import MemoryFigures
 
 MemoryMethod: TypeAlias = Literal["write-read", "write-flush", "write-send"]
-_Operation: TypeAlias = Literal["write-read", "write-flush", "write-send", "read"]
-T = TypeVar("T")
+_Operation: TypeAlias = Literal["write-read", "write-flush", "write-send", "read", "persist"]
 
+_PERSIST = 1 << 30
+"""Bytes of one request to make a range persistent."""
 _WHY_LOST = (
     "the target's log has its reason: it also ends the connections of hosts that may no longer use "
     "the memory (revoked, fenced by a reservation, or by its configuration)"
@@ -207,7 +209,7 @@ class RemoteMemory:
                 if len(view):
                     await self._write(offset, view)
                 return
-            await _all(
+            await all_of(
                 [self._write(offset + at, view[at : at + size]) for at in pieces],
             )
 
@@ -215,13 +217,21 @@ class RemoteMemory:
         """Return bytes of the range."""
         self._check(offset, length)
         size = self._client.slot_bytes
-        parts = await _all(
+        parts = await all_of(
             [
                 self._run("read", offset + at, min(size, length - at))
                 for at in range(0, length, size)
             ]
         )
         return b"".join(parts)
+
+    async def persist(self) -> None:
+        """Have the target's processor make persistent all that has reached the range.
+
+        That includes writes of earlier connections, whose method may not have been completed.
+        """
+        pieces = range(0, self._size, _PERSIST)
+        await all_of([self._run("persist", at, min(_PERSIST, self._size - at)) for at in pieces])
 
     async def bench(
         self,
@@ -232,14 +242,18 @@ class RemoteMemory:
         seconds: float,
         percentiles: tuple[float, ...],
         read_percent: int = 0,
+        also: Sequence[RemoteMemory] = (),
     ) -> MemoryFigures:
         """Write at random places with a method, or "floor", and read, for a time.
 
-        Nothing else may run.
+        Nothing else may run. also: each operation is done on these at the same time, and ends when
+        all have answered.
         """
-        if self._waiting:
+        every = (self, *also)
+        if any(one._waiting for one in every):
             raise ValueError("operations are in progress")
-        self._loop.remove_reader(self._client.fileno())
+        for one in every:
+            self._loop.remove_reader(one._client.fileno())
         task = asyncio.ensure_future(
             asyncio.to_thread(
                 lambda: self._client.bench(
@@ -249,6 +263,7 @@ class RemoteMemory:
                     seconds=seconds,
                     percentiles=percentiles,
                     read_percent=read_percent,
+                    also=[one._client for one in also],
                 )
             )
         )
@@ -259,10 +274,14 @@ class RemoteMemory:
             await asyncio.wait([task])
             raise
         finally:
-            if not self._closed:
-                self._loop.add_reader(self._client.fileno(), self._readable)
-                self._poll()
+            for one in every:
+                one._listen()
         return found
+
+    def _listen(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._client.fileno(), self._readable)
+            self._poll()
 
     async def close(self) -> None:
         """End the connection; operations in progress fail."""
@@ -365,20 +384,3 @@ class RemoteMemory:
 def _again(error: OSError) -> OSError:
     """Return a copy: each caller has a traceback of its own."""
     return OSError(error.errno, error.strerror)
-
-
-async def _all(work: list[Coroutine[None, None, T]]) -> list[T]:
-    """Run all of them; if one fails, wait for the others before raising its error."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    if tasks:
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            raise
-    failures = [error for task in tasks if (error := task.exception()) is not None]
-    if failures:
-        raise failures[0]
-    return [task.result() for task in tasks]

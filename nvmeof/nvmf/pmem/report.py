@@ -82,6 +82,7 @@ def page(command: str, machine: Machine, setting: str, outcome: Outcome) -> str:
         )
     parts += ["## A mirror\n", *_table(_MIRROR, _mirrors(outcome)), ""]
     parts += ["## A log\n", *_table(_LOG, _logs(outcome)), ""]
+    parts += ["## A resynchronisation\n", *_table(_RESYNC, _resyncs(outcome)), ""]
     return "\n".join(parts)
 
 
@@ -107,9 +108,11 @@ def _methods(results: Results) -> Iterator[tuple[str, ...]]:
         )
 
 
-_MIRROR = ("system", "bytes", "depth", "p50 µs", "p99 µs", "operations/s", "MB/s", "× replica")
+_MIRROR = ("system", "bytes", "depth", "p50 µs", "p99 µs", "operations/s", "MB/s", "host µs",
+           "targets µs", "× replica", "of wire")  # fmt: skip
 _LOG = (
     "system",
+    "method",
     "bytes of a record",
     "tasks",
     "p50 µs",
@@ -120,11 +123,12 @@ _LOG = (
 
 
 def _mirrors(outcome: Outcome) -> Iterator[tuple[str, ...]]:
-    for row in outcome.mirrors:
+    for row in outcome.replicas.mirrors:
         figures = row["figures"]
         if figures is None:
             continue
-        ratio = row["times_replica"]
+        ratios = (row["times_replica"], row["of_wire"])
+        times = (figures["cpu_seconds"], row["target_cpu_seconds"])
         yield (
             row["system"],
             str(row["size"]),
@@ -132,15 +136,39 @@ def _mirrors(outcome: Outcome) -> Iterator[tuple[str, ...]]:
             *(f"{figures['percentiles_us'][p]:.0f}" for p in ("50", "99")),
             f"{figures['iops']:.0f}",
             f"{figures['bytes_per_second'] / 1e6:.1f}",
-            "" if ratio is None else f"{ratio:.2f}",
+            *(
+                f"{each / figures['ios'] * 1e6:.1f}" if each and figures["ios"] else ""
+                for each in times
+            ),
+            *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
+        )
+
+
+_RESYNC = ("system", "bytes of a write", "depth", "writes/s alone", "writes/s beside", "loss",
+           "MB/s copied beside", "MB/s copied alone", "of a copy")  # fmt: skip
+
+
+def _resyncs(outcome: Outcome) -> Iterator[tuple[str, ...]]:
+    for row in outcome.replicas.resyncs:
+        yield (
+            row["system"],
+            str(row["size"]),
+            str(row["depth"]),
+            f"{row['without_iops']:.0f}",
+            f"{row['during_iops']:.0f}",
+            f"{row['loss']:.1%}",
+            f"{row['during_bytes_per_second'] / 1e6:.1f}",
+            f"{row['idle_bytes_per_second'] / 1e6:.1f}",
+            f"{row['idle_bytes_per_second'] / row['copy_bytes_per_second']:.2f}",
         )
 
 
 def _logs(outcome: Outcome) -> Iterator[tuple[str, ...]]:
-    for row in outcome.logs:
+    for row in outcome.replicas.logs:
         figures = row["figures"]
         yield (
             row["system"],
+            row["method"] + ("\\*" if row["assumptions_unmet"] else ""),
             str(row["size"]),
             str(row["appenders"]),
             *(f"{figures['percentiles_us'][p]:.0f}" for p in ("50", "99")),

@@ -124,8 +124,11 @@ class NamespaceReplica:
         Each connection is a separate host for the target, with a random Host Identifier, so that
         this one's earlier connection is fenced like those of others.
         """
+        await self.fence_as(str(uuid4()) if self._reserve else None)
+
+    async def fence_as(self, hostid: str | None) -> None:
+        """As fence(), with a given Host Identifier; None: that of this machine."""
         await self.close()
-        hostid = str(uuid4()) if self._reserve else None
         self._controller = await connect(self._url, self._options, ctrl_loss_tmo=0, hostid=hostid)
         self._disk = disk = self._controller.namespace(self._nsid)
         self.size, self.unit = disk.size, disk.block_size
@@ -144,6 +147,11 @@ class NamespaceReplica:
             await disk.reservations.preempt(key, kind, other, abort=True)
         if not holders:
             await disk.reservations.acquire(key, kind)
+
+    async def holds(self) -> bool:
+        """Return whether the reservation is its own, and not that of a different writer."""
+        status = await self._open().reservations.report()
+        return any(host.rcsts & 1 and host.rkey == self._key for host in status.registrants)
 
     async def give_up(self) -> None:
         """End its reservation, which stays when a connection ends."""

@@ -79,7 +79,7 @@ def add_commands(subparsers: Subparsers) -> None:
         metavar="PERCENT",
         type=int,
         default=0,
-        help="share of reads; the others write with the method (default: 0)",
+        help="share of reads, 0 to 100; the others write with the method (default: 0)",
     )
     add_processes(group)
     group.add_argument("--force", action="store_true", help="overwrite the namespace")
@@ -119,8 +119,8 @@ def _plan(args: argparse.Namespace) -> Plan:
     options = options_of(args, place, queues=1)
     if args.runtime <= 0:
         raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
-    if not 0 <= args.rwmixread <= 99:
-        raise UsageError(f"--rwmixread must be 0 to 99, not {args.rwmixread}")
+    if not 0 <= args.rwmixread <= 100:
+        raise UsageError(f"--rwmixread must be 0 to 100, not {args.rwmixread}")
     processes = processes_of(args)
     if not args.force:
         raise UsageError(

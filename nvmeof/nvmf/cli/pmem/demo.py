@@ -139,8 +139,9 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
                 "resync_seconds": outcome.resync_seconds,
                 "platform": facts_of(outcome.bench.platform),
                 "results": plain(outcome.bench.rows),
-                "mirror": plain(outcome.mirrors),
-                "log": plain(outcome.logs),
+                "mirror": plain(outcome.replicas.mirrors),
+                "log": plain(outcome.replicas.logs),
+                "resync": plain(outcome.replicas.resyncs),
             }
         )
         return
@@ -153,4 +154,4 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
     print()
     print_rows(outcome.bench)
     print()
-    print_replicas(outcome.mirrors, outcome.logs)
+    print_replicas(outcome.replicas)

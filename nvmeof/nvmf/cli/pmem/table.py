@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from nvmf.cli.output import print_table, size_text
 from nvmf.pmem.bench import Results, Row
+from nvmf.pmem.figures import compared
 from nvmf.pmem.platform import ASSUMPTIONS
 from nvmf.spec.memory import Platform
+
+UNCONFIRMED = "* the target does not confirm what the method assumes: not known to be persistent"
 
 
 def facts_of(platform: Platform) -> dict[str, bool]:
@@ -25,7 +28,7 @@ def print_rows(results: Results) -> None:
     keep[_OPERATION], keep[_TARGET] = mixed, known
     print_table(_only(keep, _HEADER), [_only(keep, row) for row in rows])
     if any(row["assumptions_unmet"] for row in results.rows):
-        print("* the target does not confirm what the method assumes: not known to be persistent")
+        print(UNCONFIRMED)
 
 
 _HEADER = ("method", "op", "size", "depth", "p50 us", "p99 us", "p99.99 us", "p99.999 us", "IOPS",
@@ -47,11 +50,12 @@ def _lines(row: Row) -> Iterator[tuple[str, ...]]:
         yield (name, "", *end, f"skipped: {row['skipped']}", *[""] * (len(_HEADER) - 5))
         return
     total = writes["ios"] + (reads["ios"] if reads else 0)
+    told = compared(writes, reads)
     for word, figures in (("write", writes), ("read", reads)):
-        if figures is None:
+        if figures is None or (not figures["ios"] and figures is not told):
             continue
         latency = figures["percentiles_us"]
-        ratio = row["times_floor"] if word == "write" else None
+        ratio = row["times_floor"] if figures is told else None
         yield (
             name,
             word,

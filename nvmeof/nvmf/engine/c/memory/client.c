@@ -156,12 +156,14 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 
 	if (c->lost)
 		return -ENOTCONN;
-	if (slot >= c->depth || c->busy[slot] || !length || length > c->slot_bytes || offset > c->size ||
-	    length > c->size - offset)
+	const bool writes = method != MEMORY_READ && method != MEMORY_MAKE_PERSISTENT;
+
+	if (slot >= c->depth || c->busy[slot] || !length || offset > c->size || length > c->size - offset ||
+	    (length > c->slot_bytes && method != MEMORY_MAKE_PERSISTENT))
 		return -EINVAL;
 	if (method == MEMORY_WRITE_FLUSH && !c->end.verbs->flushes)
 		return -EOPNOTSUPP;
-	if (method != MEMORY_READ)
+	if (writes)
 		chain_write(c, &chain, slot, offset, length);
 	if (method == MEMORY_READ)
 		chain_read(c, &chain, slot, memory_client_slot(c, slot), offset, length);
@@ -171,10 +173,10 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 	else if (method == MEMORY_WRITE_FLUSH)
 		chain_flush(c, &chain, slot, offset, length);
 	else
-		chain_ask(c, &chain, slot, method == MEMORY_WRITE_SEND ? MEMORY_PERSIST : MEMORY_ECHO, offset,
+		chain_ask(c, &chain, slot, method == MEMORY_FLOOR ? MEMORY_ECHO : MEMORY_PERSIST, offset,
 			  length);
 	c->busy[slot] = true;
-	if (ibv_post_send(c->end.id->qp, method == MEMORY_READ ? &chain.wr[1] : &chain.wr[0], &bad))
+	if (ibv_post_send(c->end.id->qp, writes ? &chain.wr[0] : &chain.wr[1], &bad))
 		return lose(c, "the device refused a request");
 	return 0;
 }

@@ -20,6 +20,7 @@ enum memory_method {
 	MEMORY_WRITE_SEND,	/* a PERSIST follows the WRITE; the target's processor answers it */
 	MEMORY_FLOOR,		/* an ECHO follows the WRITE: nothing is made persistent */
 	MEMORY_READ,		/* not a method: reads */
+	MEMORY_MAKE_PERSISTENT,	/* not a method: a PERSIST of what is there, of any length, with nothing written */
 };
 
 struct memory_client_options {
@@ -90,8 +91,12 @@ struct memory_bench_result {
 	double seconds, cpu_seconds;
 };
 
-/* Run a load for some time: 0, or a negative errno with a sentence.  It ends early if *cancel becomes true. */
-int memory_client_bench(struct memory_client *client, const struct memory_bench_options *options,
-			const volatile bool *cancel, struct memory_bench_result *result, char *err, size_t len);
+/*
+ * Run a load for a time: 0, or a negative errno with a sentence.  *cancel is looked at.  An operation is done on all
+ * clients at the same time, with the same place and size, and has ended when all of them have.
+ */
+int memory_client_bench(struct memory_client *const *clients, unsigned nclients,
+			const struct memory_bench_options *options, const volatile bool *cancel,
+			struct memory_bench_result *result, char *err, size_t len);
 
 #endif

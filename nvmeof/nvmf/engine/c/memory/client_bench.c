@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The load of a memory client: operations of one size at random places, with a fixed number outstanding. */
+/*
+ * The load of memory clients: operations of one size at random places, with a fixed number outstanding.  Each operation
+ * is done on all clients at the same time, and has ended when all of them have.
+ */
 #include "host/histogram.h"
 #include "memory/client_internal.h"
 #include "util/pause.h"
@@ -19,12 +22,15 @@ struct tally {
 };
 
 struct load {
-	struct memory_client *client;
+	struct memory_client *const *clients;
+	unsigned nclients;
 	const struct memory_bench_options *options;
 	struct tally *tallies;		/* of writes, and of reads */
 	uint64_t places, state;
 	uint64_t begun[MEMORY_DEPTH_MAX];
+	unsigned left[MEMORY_DEPTH_MAX];	/* clients that have not ended the operation of a slot */
 	bool reads[MEMORY_DEPTH_MAX];
+	const struct memory_client *failed;
 };
 
 static uint64_t next_random(struct load *l)
@@ -43,8 +49,17 @@ static int begin(struct load *l, unsigned slot)
 
 	l->begun[slot] = clock_ns();
 	l->reads[slot] = read;
-	return memory_client_begin(l->client, slot, read ? MEMORY_READ : l->options->method,
-				   place * l->options->size, l->options->size);
+	l->left[slot] = l->nclients;
+	for (unsigned i = 0; i < l->nclients; i++) {
+		const int rc = memory_client_begin(l->clients[i], slot, read ? MEMORY_READ : l->options->method,
+						   place * l->options->size, l->options->size);
+
+		if (rc) {
+			l->failed = l->clients[i];
+			return rc;
+		}
+	}
+	return 0;
 }
 
 static void count(struct load *l, unsigned slot, uint64_t now)
@@ -58,17 +73,58 @@ static void count(struct load *l, unsigned slot, uint64_t now)
 	histogram_add(&t->histogram, took);
 }
 
-static int run(struct load *l, const volatile bool *cancel, uint64_t until)
+/* Take what has ended; returns a negative errno, or the number of completions. */
+static int take(struct load *l, unsigned *outstanding, bool over)
 {
 	struct memory_done done[BATCH];
+	int taken = 0;
+
+	for (unsigned c = 0; c < l->nclients; c++) {
+		const int n = memory_client_poll(l->clients[c], done, BATCH);
+		const uint64_t now = clock_ns();
+
+		if (n < 0) {
+			l->failed = l->clients[c];
+			return n;
+		}
+		taken += n;
+		for (int i = 0; i < n; i++) {
+			const unsigned slot = done[i].slot;
+
+			if (done[i].status) {
+				l->failed = l->clients[c];
+				return -EIO;
+			}
+			if (--l->left[slot])
+				continue;
+			count(l, slot, now);
+			if (over) {
+				(*outstanding)--;
+				continue;
+			}
+
+			const int rc = begin(l, slot);
+
+			if (rc)
+				return rc;
+		}
+	}
+	return taken;
+}
+
+static int run(struct load *l, const volatile bool *cancel, uint64_t until)
+{
 	unsigned outstanding = 0, idle = 0;
 	bool over = false;
-	int rc = 0;
 
-	for (; outstanding < l->options->depth && !rc; outstanding++)
-		rc = begin(l, outstanding);
-	while (!rc && outstanding) {
-		const int n = memory_client_poll(l->client, done, BATCH);
+	for (; outstanding < l->options->depth; outstanding++) {
+		const int rc = begin(l, outstanding);
+
+		if (rc)
+			return rc;
+	}
+	while (outstanding) {
+		const int n = take(l, &outstanding, over);
 		const uint64_t now = clock_ns();
 
 		if (n < 0)
@@ -79,19 +135,10 @@ static int run(struct load *l, const volatile bool *cancel, uint64_t until)
 		else if (idle)
 			cpu_pause();
 		over |= now >= until || *cancel;
-		for (int i = 0; i < n && !rc; i++) {
-			if (done[i].status)
-				return -EIO;
-			count(l, done[i].slot, now);
-			if (over)
-				outstanding--;
-			else
-				rc = begin(l, done[i].slot);
-		}
 		if (over && now >= until + 10000000000ull)
 			return -ETIMEDOUT;
 	}
-	return rc;
+	return 0;
 }
 
 static double cpu_seconds(void)
@@ -115,18 +162,45 @@ static void summarise(const struct load *l, const struct tally *t, struct memory
 		r->percentile_us[i] = histogram_percentile(&t->histogram, l->options->percentiles[i]) / 1000;
 }
 
-int memory_client_bench(struct memory_client *client, const struct memory_bench_options *options,
-			const volatile bool *cancel, struct memory_bench_result *result, char *err, size_t len)
+/* The places that all clients have; 0: the load does not fit a client. */
+static uint64_t places_of(const struct load *l)
 {
-	struct load l = { .client = client, .options = options };
+	uint64_t places = UINT64_MAX;
+
+	for (unsigned i = 0; i < l->nclients; i++) {
+		const struct memory_client *client = l->clients[i];
+		const uint64_t here = l->options->size ? client->size / l->options->size : 0;
+
+		if (l->options->size > client->slot_bytes || l->options->depth > client->depth)
+			return 0;
+		places = here < places ? here : places;
+	}
+	return places;
+}
+
+static void say_why(const struct load *l, int rc, char *err, size_t len)
+{
+	const struct memory_client *client = l->failed;
+
+	if (rc == -EIO && client)
+		snprintf(err, len, "the target of %s failed to make a range persistent", client->where);
+	else if (rc)
+		snprintf(err, len, "%s", client && client->lost ? client->why : strerror(-rc));
+}
+
+int memory_client_bench(struct memory_client *const *clients, unsigned nclients,
+			const struct memory_bench_options *options, const volatile bool *cancel,
+			struct memory_bench_result *result, char *err, size_t len)
+{
+	struct load l = { .clients = clients, .nclients = nclients, .options = options };
 	const double cpu = cpu_seconds();
 	const uint64_t start = clock_ns();
 	int rc;
 
 	*result = (struct memory_bench_result){ 0 };
-	l.places = options->size ? client->size / options->size : 0;
+	l.places = nclients ? places_of(&l) : 0;
 	l.state = start | 1;
-	if (!l.places || options->size > client->slot_bytes || !options->depth || options->depth > client->depth) {
+	if (!l.places || !options->depth) {
 		snprintf(err, len, "operations of %u bytes with %u outstanding do not fit the connection",
 			 options->size, options->depth);
 		return -EINVAL;
@@ -142,9 +216,6 @@ int memory_client_bench(struct memory_client *client, const struct memory_bench_
 	summarise(&l, &l.tallies[false], &result->write);
 	summarise(&l, &l.tallies[true], &result->read);
 	free(l.tallies);
-	if (rc == -EIO)
-		snprintf(err, len, "the target of %s failed to make a range persistent", client->where);
-	else if (rc)
-		snprintf(err, len, "%s", client->lost ? client->why : strerror(-rc));
+	say_why(&l, rc, err, len);
 	return rc;
 }

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parts of one operation, which are all waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def all_of(work: list[Coroutine[None, None, T]]) -> list[T]:
+    """Run all; when one fails, wait for the others before the failure is raised."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    if tasks:
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+    failures = [error for task in tasks if (error := task.exception()) is not None]
+    if failures:
+        raise failures[0]
+    return [task.result() for task in tasks]

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A log on remote memory: written by RDMA, fenced by reservations, on real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+import nvmf.target
+from nvmf.pmem.platform import MethodRefused
+from nvmf.pmem.remote import MemoryMethod
+from nvmf.pmem.replica import RemoteMemoryReplica
+from nvmf.replication import Deposed, Fenced, Log, QuorumLost, ReplicaError
+
+HOST = "nqn.2026-11.io.example:writer"
+NQN = "nqn.2026-11.io.example:log"
+TEXT = f"""
+[[port]]
+trsvcid = 0
+device = "iwarp"
+[[subsystem]]
+nqn = "{NQN}"
+allow_any_host = true
+[[subsystem.namespace]]
+store = "ram"
+size = "1MiB"
+memory = ["{HOST}"]
+"""
+
+
+@contextlib.asynccontextmanager
+async def three() -> AsyncIterator[list[nvmf.target.Target]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(nvmf.target.serve(TEXT)) for _ in range(3)]
+
+
+def on(
+    targets: list[nvmf.target.Target], method: MemoryMethod = "write-send"
+) -> list[RemoteMemoryReplica]:
+    urls = [f"{one.url}?hostnqn={HOST}" for one in targets]
+    return [RemoteMemoryReplica(url, method=method, force=True) for url in urls]
+
+
+async def contents(log: Log) -> list[bytes]:
+    return [record async for _, record in log.records()]
+
+
+@pytest.mark.parametrize("method", ["write-send", "write-read"])
+async def test_a_log(method: MemoryMethod) -> None:
+    """It survives its writer and a target, and a second writer ends the first one."""
+    async with three() as targets:
+        first, second = Log(on(targets, method), 2), Log(on(targets, method), 2)
+        async with first, second:
+            await first.create()
+            records = [b"record %d" % n for n in range(20)]
+            for record in records[:10]:
+                await first.append(record)
+            await second.recover()
+            assert await contents(second) == records[:10]
+            with pytest.raises((Deposed, QuorumLost)):
+                await first.append(b"of a writer that was fenced")
+            await targets[2].stop()
+            for record in records[10:]:
+                await second.append(record)
+        async with Log(on(targets, method), 2) as third:
+            await third.recover()
+            assert await contents(third) == records
+
+
+async def test_a_fenced_writer_is_told() -> None:
+    async with nvmf.target.serve(TEXT) as target:
+        (old,), (new,) = on([target]), on([target])
+        try:
+            await old.fence()
+            await old.write(64, b"old" * 64)
+            assert await old.read(64, 3) == b"old"
+            await old.flush()
+            await new.fence()
+            with pytest.raises(Fenced, match="reserved by a different writer"):
+                await old.write(64, b"new" * 64)
+            with pytest.raises(Fenced):
+                await old.read(64, 3)
+            with pytest.raises(Fenced):
+                await old.flush()
+            assert await new.read(64, 192) == b"old" * 64
+            await new.give_up()
+        finally:
+            await old.close()
+            await new.close()
+
+
+async def test_what_cannot_be_done() -> None:
+    async with nvmf.target.serve(TEXT) as target:
+        careful = RemoteMemoryReplica(f"{target.url}?hostnqn={HOST}")
+        with pytest.raises(ReplicaError, match="is not connected"):
+            await careful.write(0, b"x")
+        try:
+            with pytest.raises(MethodRefused, match="does not confirm"):
+                await careful.fence()
+        finally:
+            await careful.close()
+        (replica,) = on([target])
+        try:
+            await replica.fence()
+            await target.stop()
+            with pytest.raises((ReplicaError, Fenced)):
+                await replica.write(0, b"x")
+        finally:
+            await replica.close()
