@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
@@ -18,7 +18,10 @@ class LegConfig(Model):
     """[[subsystem.namespace.leg]]: a copy of the data of a mirror: a path, memory, or a URL."""
 
     path: FilePath | None = None
-    """A file or block device of this machine; persistent memory as a file of a DAX file system."""
+    """A file or block device of this machine, or a device DAX."""
+    store: Literal["file", "pmem"] | None = None
+    """How the path is used: pmem maps it, as persistent memory; default: pmem for a device DAX,
+    otherwise file."""
     ram: Size | None = None
     """Bytes of memory of the target; it is blank, and copied again, whenever the target starts."""
     url: str | None = Field(None, pattern=LEG_URL, max_length=1024)
@@ -41,6 +44,8 @@ class LegConfig(Model):
             for key in ("nsid", "hostnqn", "dhchap_key_file", "dhchap_ctrl_key_file"):
                 if getattr(self, key) != LegConfig.model_fields[key].get_default():
                     raise FaultError(f"{key} requires url", key)
+        if self.store is not None and self.path is None:
+            raise FaultError("store requires path", "store")
         if self.dhchap_ctrl_key_file is not None and self.dhchap_key_file is None:
             raise FaultError(
                 "dhchap_ctrl_key_file requires dhchap_key_file", "dhchap_ctrl_key_file"
@@ -58,4 +63,6 @@ class LegConfig(Model):
 
     def text(self) -> str:
         """Return it as an argument of --leg."""
+        if self.store is not None:
+            return f"{self.store}:{self.name}"
         return f"ram:{format_size(self.ram).replace(' ', '')}" if self.ram else self.name

@@ -65,6 +65,16 @@ class Store:
 
         EngineError (EIO) on failure.
         """
+    @property
+    def mapped(self) -> bool:
+        """Whether it is memory: read() and write() are possible."""
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of a store that is memory; EngineError (EIO) if the memory has failed."""
+    def write(self, offset: int, data: SupportsBuffer) -> None:
+        """Write bytes to a store that is memory, persistently where its guarantee says so.
+
+        EngineError (EIO) if the memory has failed.
+        """
     def fileno(self) -> int:
         """Return a descriptor that is readable when take() may return calls ("python" only)."""
     def take(self) -> list[tuple[int, int, int, int, int, bytes | None]]:

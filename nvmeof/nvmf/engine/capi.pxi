@@ -4,7 +4,7 @@
 # what they mean.
 
 from libc.errno cimport (EAGAIN, EBADF, EBUSY, EIO, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, ENOTCONN,
-                         errno)
+                         EROFS, errno)
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset, strerror

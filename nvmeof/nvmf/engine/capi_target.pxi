@@ -34,10 +34,14 @@ cdef extern from "store/store.h" nogil:
         bint direct
         const char *guarantee
         char *path
+        uint8_t *map
     c_store *store_open(const store_options *options, char *err, size_t len)
     void store_close(c_store *s)
     int store_resize(c_store *s, uint64_t size, char *err, size_t len)
     uint16_t store_flush(c_store *s)
+    uint16_t store_memory_write(c_store *s, uint64_t offset, const void *data, size_t length,
+                                bint fua)
+    uint16_t store_memory_check(c_store *s, uint64_t offset, size_t length)
 
 cdef extern from "store/python.h" nogil:
     struct store_python_call:

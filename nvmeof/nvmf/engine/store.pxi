@@ -3,6 +3,7 @@
 
 cdef enum:
     STATUS_INTERNAL_ERROR = 0x006
+    WHOLE_BYTES = 4096
 
 cdef tuple STORE_KINDS = ("ram", "file", "pmem", "null", "python")
 
@@ -120,6 +121,58 @@ cdef class Store:
             status = store_flush(s)
         if status:
             raise EngineError(EIO, f"cannot flush the store (status {status:#x})")
+
+    @property
+    def mapped(self):
+        return self.get().map != NULL
+
+    cdef c_store *memory(self, uint64_t offset, uint64_t length) except NULL:
+        cdef c_store *s = self.get()
+        if s.map == NULL:
+            raise ValueError(f"a {self.kind} store that is not mapped has no bytes to use in place")
+        if offset > s.size or length > s.size - offset:
+            raise ValueError(f"{length} bytes at {offset} are not in the {s.size} bytes")
+        return s
+
+    def read(self, uint64_t offset, uint64_t length):
+        cdef c_store *s = self.memory(offset, length)
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>length)
+        cdef char *to = PyBytes_AS_STRING(out)
+        cdef uint16_t status
+        with nogil:
+            status = store_memory_check(s, offset, length)
+            if not status:
+                memcpy(to, s.map + offset, length)
+                status = store_memory_check(s, offset, 0)  # it may have failed meanwhile
+        if status:
+            raise EngineError(EIO, f"cannot read the store (status {status:#x})")
+        return out
+
+    def write(self, uint64_t offset, data):
+        cdef Py_buffer view
+        cdef c_store *s
+        cdef const char *start
+        cdef uint64_t done = 0, length, now
+        cdef uint16_t status = 0
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            length = <uint64_t>view.len
+            s = self.memory(offset, length)
+            if s.read_only:
+                raise EngineError(EROFS, "the store is read only")
+            start = <const char *>view.buf
+            with nogil:
+                # Pieces that redo slots can have, so that each block is whole after a power failure.
+                while done < length and not status:
+                    now = WHOLE_BYTES - (offset + done) % WHOLE_BYTES
+                    now = min(now, length - done)
+                    status = store_memory_write(s, offset + done, start + done, now,
+                                                done + now == length)
+                    done += now
+        finally:
+            PyBuffer_Release(&view)
+        if status:
+            raise EngineError(EIO, f"cannot write the store (status {status:#x})")
 
     cdef c_store *answered(self) except NULL:
         cdef c_store *s = self.get()

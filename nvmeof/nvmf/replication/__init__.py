@@ -3,7 +3,8 @@
 
 - Mirror: a block device on several replicas
 - Log: an append-only log on several replicas
-- NamespaceReplica, FileReplica: what both write to; Replica, QuickReplica: the interfaces of such
+- NamespaceReplica, FileReplica, MappedReplica: what both write to; Replica, QuickReplica: the
+  interfaces of such
 - ReplicationError, with the subclasses QuorumLost, Deposed, Damaged, LogFull, ReplicaError
 
 store has MirrorStore, a mirror as the storage of a namespace.
@@ -24,6 +25,7 @@ from nvmf.replication.machine import (
     ReplicaError,
     ReplicationError,
 )
+from nvmf.replication.mapped import MappedReplica
 from nvmf.replication.mirror import Mirror, ReplicaStatus
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.replica import FileReplica, NamespaceReplica, QuickReplica, Replica
@@ -37,6 +39,7 @@ __all__ = [
     "Log",
     "LogFull",
     "LogState",
+    "MappedReplica",
     "Mirror",
     "MirrorState",
     "NamespaceReplica",

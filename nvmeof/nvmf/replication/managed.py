@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from nvmf.config.mirror import LegConfig
@@ -33,7 +33,7 @@ from nvmf.replication.survey import (
     replica_for,
 )
 from nvmf.replication.watching import Watching
-from nvmf.rpc.mirror import MirrorStatus
+from nvmf.rpc.mirror import MirrorChange, MirrorStatus
 from nvmf.target.io.mirrored import Mirrored
 
 _log = logging.getLogger(__name__)
@@ -188,6 +188,10 @@ class ManagedMirror(Mirrored):
     def status(self) -> MirrorStatus:
         """Return the latest state, at most a moment old."""
         return self._watching.status
+
+    def listen(self, told: Callable[[MirrorChange], None]) -> None:
+        """Call told for each change of a state, past and future."""
+        self._watching.listen(told)
 
     def _see(self) -> None:
         self._watching.see(self._mirror, [leg.name if leg else None for leg in self._legs])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from nvmf.replication.mapped import MappedReplica, is_device_dax
 from nvmf.replication.mirror import Mirror
 from nvmf.replication.replica import FileReplica, NamespaceReplica, Replica
 from nvmf.target import Store
@@ -19,7 +20,9 @@ def replica_of(text: str, unit: int) -> Replica:
     ``#2`` at the end of a URL is the namespace; the default is 1.
     """
     if "://" not in text:
-        return FileReplica(text, unit=unit)
+        return (
+            MappedReplica(text, unit=unit) if is_device_dax(text) else FileReplica(text, unit=unit)
+        )
     url, _, nsid = text.partition("#")
     return NamespaceReplica(url, int(nsid or 1))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nvmf.config.mirror import LegConfig
 from nvmf.initiator import ConnectOptions
 from nvmf.replication.machine import Damaged, ReplicaError, ReplicationError
+from nvmf.replication.mapped import MappedReplica, is_device_dax
 from nvmf.replication.mirrorformat import SLOT, START, Geometry, Header
 from nvmf.replication.replica import FileReplica, NamespaceReplica, Replica
 
@@ -80,6 +81,8 @@ def replica_for(leg: LegConfig, unit: int, *, reserve: bool) -> Replica:
     if leg.ram is not None:
         return MemoryReplica(leg.ram, unit)
     if leg.path is not None:
+        if leg.store == "pmem" or (leg.store is None and is_device_dax(leg.path)):
+            return MappedReplica(leg.path, unit=unit)
         return FileReplica(leg.path, unit=unit)
     assert leg.url is not None
     options = ConnectOptions()

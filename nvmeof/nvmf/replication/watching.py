@@ -4,19 +4,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from nvmf.replication.machine import LegState
 from nvmf.replication.mirror import Mirror, ReplicaStatus
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.mirrorformat import Geometry
-from nvmf.rpc.mirror import LegWord, MirrorLeg, MirrorStatus
+from nvmf.rpc.mirror import LegWord, MirrorChange, MirrorEventType, MirrorLeg, MirrorStatus
 
 _log = logging.getLogger(__name__)
 
+_UNHEARD = 100
+"""Changes that are kept until somebody listens."""
+_STATES: dict[MirrorState, MirrorEventType] = {
+    MirrorState.CLEAN: "mirror_clean",
+    MirrorState.DEGRADED: "mirror_degraded",
+    MirrorState.BLOCKED: "mirror_blocked",
+    MirrorState.DEPOSED: "mirror_deposed",
+}
+_LEGS: dict[LegWord, MirrorEventType] = {
+    "lost": "mirror_leg_lost",
+    "refused": "mirror_leg_refused",
+    "resynchronising": "mirror_leg_resynchronising",
+    "in-sync": "mirror_leg_in_sync",
+}
+
 
 class Watching:
-    """Sees a mirror from time to time, and logs each change of a leg once."""
+    """Sees a mirror from time to time, and logs and tells each change of a leg once."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -31,6 +48,25 @@ class Watching:
         }
         """The newest state; replaced as a whole, so that any thread may read it."""
         self._words: dict[str, tuple[LegWord, str]] = {}
+        self._lock = threading.Lock()
+        """Held while somebody is told."""
+        self._told: Callable[[MirrorChange], None] | None = None
+        self._unheard: deque[MirrorChange] = deque(maxlen=_UNHEARD)
+
+    def listen(self, told: Callable[[MirrorChange], None]) -> None:
+        """Call told for each change, and for those that nobody has heard of yet."""
+        with self._lock:
+            self._told = told
+            while self._unheard:
+                told(self._unheard.popleft())
+
+    def _say(self, kind: MirrorEventType, leg: str | None = None, why: str | None = None) -> None:
+        change: MirrorChange = {"type": kind, "leg": leg, "reason": why}
+        with self._lock:
+            if self._told is None:
+                self._unheard.append(change)
+            else:
+                self._told(change)
 
     def see(self, mirror: Mirror | None, names: Sequence[str | None]) -> None:
         """Note the state of a mirror; names: those of its legs in the configuration."""
@@ -82,16 +118,22 @@ class Watching:
         if word in ("lost", "refused"):
             if was not in ("lost", "refused"):
                 self.status["losses"] += 1
+            if word != was:
+                self._say(_LEGS[word], name, why)
             if (word, why) != (was, said):
                 _log.warning("%s: leg %s is %s: %s", self.where, name, word, why)
         elif word == "in-sync":
             if was not in (None, "in-sync"):
+                self._say(_LEGS[word], name)
                 self.status["resyncs"] += 1
                 _log.info("%s: leg %s is in sync again", self.where, name)
         elif was != word:
+            self._say(_LEGS[word], name)
             _log.info("%s: leg %s is resynchronised", self.where, name)
 
     def _tell_state(self, state: MirrorState) -> None:
+        if state in _STATES:
+            self._say(_STATES[state])
         if state is MirrorState.DEPOSED:
             _log.error(
                 "%s: a different writer has taken over the mirror: all commands fail; make sure "

@@ -16,6 +16,17 @@ from nvmf.rpc.wire import array, known, table
 class Calls(SpdkCalls):
     """One method for each method of a target; see nvmeof/docs/rpc.md."""
 
+    async def events(
+        self, *, id: int | None = None, max: int | None = None
+    ) -> list[results.Notification]:
+        """Return the newest events, the oldest first; the target keeps 1,000.
+
+        To follow them, ask again from the number of the last one plus one.
+        """
+        return await self._call(
+            "notify_get_notifications", list[results.Notification], known(id=id, max=max)
+        )
+
     async def subsystems(self, *, nqn: str | None = None) -> list[results.Subsystem]:
         """Return the subsystems, the discovery subsystem first."""
         return await self._call("nvmf_get_subsystems", list[results.Subsystem], known(nqn=nqn))

@@ -41,6 +41,28 @@ class MirrorStatus(TypedDict):
     """Times that a leg was in sync again."""
 
 
+MirrorEventType = Literal[
+    "mirror_clean",
+    "mirror_degraded",
+    "mirror_blocked",
+    "mirror_deposed",
+    "mirror_leg_lost",
+    "mirror_leg_refused",
+    "mirror_leg_resynchronising",
+    "mirror_leg_in_sync",
+]
+
+
+class MirrorChange(TypedDict):
+    """A change of the state of a mirror, or of one of its legs."""
+
+    type: MirrorEventType
+    leg: str | None
+    """Its name; null: the change is that of the mirror."""
+    reason: str | None
+    """Why a leg is lost or refused."""
+
+
 class Mirror(MirrorStatus):
     """A namespace that is a mirror."""
 

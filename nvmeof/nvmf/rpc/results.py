@@ -32,6 +32,7 @@ from nvmf.rpc.spdk_results import Scheduler as Scheduler
 from nvmf.rpc.spdk_results import TransportLimits as TransportLimits
 from nvmf.rpc.spdk_results import Version as Version
 from nvmf.rpc.spdk_results import VersionFields as VersionFields
+from nvmf.rpc.spdk_threads import Notification as Notification
 
 
 class Address(TypedDict):

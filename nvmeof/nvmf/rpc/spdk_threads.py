@@ -90,8 +90,20 @@ class Monitoring(TypedDict):
 
 
 class Notification(TypedDict):
-    """An event; there are none."""
+    """An event."""
 
     type: str
+    """A type of notify_get_types."""
     ctx: str
+    """The namespace, and the leg if it is one of a leg."""
     id: int
+    """Its number: events are numbered from 0, in order, since the target started."""
+    time: float
+    """When it was noticed: seconds since 1970."""
+    nqn: str
+    """The subsystem."""
+    nsid: int
+    leg: str | None
+    """Name of the leg."""
+    reason: str | None
+    """Why a leg is lost or refused."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import Annotated
 
 from nvmf.spec.layout import Register, Structure, ascii_, bits, u8, u16, u32, u64, u128
@@ -37,6 +38,16 @@ class ErrorEntry(Structure):
     opcode: Annotated[int, u8(31)] = 0
     command_specific: Annotated[int, u64(32)] = 0
     transport_specific: Annotated[int, u16(40)] = 0
+
+
+class CriticalWarning(IntFlag):
+    """Critical Warning of the SMART log."""
+
+    SPARE_LOW = 1 << 0
+    TEMPERATURE = 1 << 1
+    RELIABILITY_DEGRADED = 1 << 2
+    READ_ONLY = 1 << 3
+    VOLATILE_MEMORY_FAILED = 1 << 4
 
 
 @dataclass(frozen=True, slots=True)

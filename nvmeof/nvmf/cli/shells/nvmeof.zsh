@@ -94,7 +94,7 @@ _shtab_nvmeof_lab_commands() {
 _shtab_nvmeof_pmem_commands() {
   local _commands=(
     bench:'Measure the methods of making a remote write persistent.'
-    bench-replicas:'Measure a mirror and a log on several namespaces.'
+    bench-replicas:'Measure a mirror, a log and a resynchronisation on several namespaces.'
     demo:'Demonstrate a replicated log that survives crashes, and measure the methods.'
   )
   _describe 'nvmeof pmem commands' _commands
@@ -150,6 +150,7 @@ _shtab_nvmeof_target_host_commands() {
 _shtab_nvmeof_target_mirror_commands() {
   local _commands=(
     add-leg:'Add a leg to a mirror whose legs are all in sync.'
+    events:'Show the newest changes of the states of mirrors and of their legs.'
     remove-leg:'Remove a leg of a mirror whose other legs are all in sync.'
     replace-leg:'Replace a leg of a mirror, lost or not.'
     resync:'Try the lost legs of a mirror again now.'
@@ -1021,7 +1022,7 @@ _shtab_nvmeof_pmem_bench_options=(
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"
-  "--rwmixread[share of reads\; the others write with the method (default\: 0)]:PERCENT:"
+  "--rwmixread[share of reads, 0 to 100\; the others write with the method (default\: 0)]:PERCENT:"
   "*--target-pid[process of a target on this machine, whose processor time is measured as well\; may be repeated]:PID:"
   "--force[overwrite the namespace]"
   "--ignore-assumptions[also measure methods whose assumptions the target does not confirm]"
@@ -1046,14 +1047,16 @@ _shtab_nvmeof_pmem_bench_replicas_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
-  "--load[what to measure (default\: mirror,log)]:WHAT,...:"
+  "--load[what to measure (default\: mirror,log,resync)]:WHAT,...:"
   "--quorum[replicas that have a write before it is acknowledged (default\: the majority)]:N:"
+  "--log-methods[how the log\'s writes become persistent\: nvme-fua, write-read, write-flush, write-send\; all but the first need namespaces that are exported to this host as memory (default\: nvme-fua)]:M,M,...:"
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
   "--rwmixread[share of reads of the mirror\'s load (default\: 0)]:PERCENT:"
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 2s)]:TIME:"
   "*--target-pid[process of a target on this machine, whose processor time is measured as well\; may be repeated]:PID:"
   "--force[overwrite the namespaces]"
+  "--ignore-assumptions[also measure methods of which a target does not confirm what they assume]"
   "(*):a replica\: nvme\+rdma\:\/\/HOST\:PORT\/NQN:"
 )
 
@@ -1600,11 +1603,22 @@ _shtab_nvmeof_target_mirror_add_leg_options=(
   "--quorum[the new quorum (default\: as before, or more than half)]:N:"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
+  ":file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_target_mirror_add_leg_defaults_added=0
+
+_shtab_nvmeof_target_mirror_events_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
+  {-f,--follow}"[go on with new ones until interrupted]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_target_mirror_events_defaults_added=0
 
 _shtab_nvmeof_target_mirror_remove_leg_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1628,7 +1642,7 @@ _shtab_nvmeof_target_mirror_replace_leg_options=(
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
   ":name of the leg, as target mirror show prints it:"
-  ":the new leg\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
+  ":the new leg\: file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1673,7 +1687,7 @@ _shtab_nvmeof_target_namespace_add_options=(
   "--path[file or block device, for file and pmem]:FILE:_files"
   "--python[registered name of a store written in Python, for python]:NAME:"
   "*--option[keyword argument of the store\'s constructor\; a number, true or false is passed as such, \'\"1\"\' as a string\; may be repeated]:KEY=VALUE:"
-  "*--leg[copy of the data, for mirror, twice or more\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
+  "*--leg[copy of the data, for mirror, twice or more\: file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
   "--quorum[legs that must have a write, for mirror (default\: more than half)]:N:"
   "--resync-rate[bytes per second to copy at most while hosts use the mirror (default\: 32MiB)]:SIZE:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
@@ -1760,7 +1774,7 @@ _shtab_nvmeof_target_namespace_replace_options=(
   "--path[file or block device, for file and pmem]:FILE:_files"
   "--python[registered name of a store written in Python, for python]:NAME:"
   "*--option[keyword argument of the store\'s constructor\; a number, true or false is passed as such, \'\"1\"\' as a string\; may be repeated]:KEY=VALUE:"
-  "*--leg[copy of the data, for mirror, twice or more\: file or block device, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
+  "*--leg[copy of the data, for mirror, twice or more\: file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1]:LEG:"
   "--quorum[legs that must have a write, for mirror (default\: more than half)]:N:"
   "--resync-rate[bytes per second to copy at most while hosts use the mirror (default\: 32MiB)]:SIZE:"
   "--size[bytes, or 10GiB, for ram and null]:SIZE:"
@@ -2434,6 +2448,7 @@ _shtab_nvmeof_target_mirror() {
       curcontext="${curcontext%:*:*}:_shtab_nvmeof_target_mirror-$line[1]:"
       case $line[1] in
         add-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_add_leg_options ;;
+        events) _arguments -C -s $_shtab_nvmeof_target_mirror_events_options ;;
         remove-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_remove_leg_options ;;
         replace-leg) _arguments -C -s $_shtab_nvmeof_target_mirror_replace_leg_options ;;
         resync) _arguments -C -s $_shtab_nvmeof_target_mirror_resync_options ;;

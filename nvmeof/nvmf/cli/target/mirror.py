@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +18,11 @@ from nvmf.cli.target.done import done
 from nvmf.json import JSON
 
 if TYPE_CHECKING:
-    from nvmf.rpc.results import Mirror, MirrorLeg
+    from nvmf.rpc.results import Mirror, MirrorLeg, Notification
 
 _LEG = (
-    "file or block device, ram:SIZE, or URL of a subsystem of a different target, "
+    "file, block device or device DAX, pmem:PATH for a file on DAX, ram:SIZE, or URL of a "
+    "subsystem of a different target, "
     "nvme+rdma://HOST:PORT/NQN, with #NSID at its end if that is not 1"
 )
 _EXAMPLE = "nvme+rdma://192.0.2.7/nqn.2026-01.example:disk"
@@ -33,6 +37,11 @@ def leg_argument(text: str) -> dict[str, JSON]:
         return {"url": url, "nsid": int(nsid)} if mark else {"url": url}
     if text.startswith("ram:"):
         return {"ram": size_argument(text.removeprefix("ram:"))}
+    store, mark, path = text.partition(":")
+    if mark and store in ("file", "pmem"):
+        if not path:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a path after {store}:")
+        return {"path": str(Path(path).absolute()), "store": store}
     if not text:
         raise argparse.ArgumentTypeError("a leg must not be empty")
     # The target may have a different working directory.
@@ -80,7 +89,7 @@ def legs_of(args: argparse.Namespace) -> dict[str, JSON]:
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Add target mirror show, add-leg, remove-leg, replace-leg and resync."""
+    """Add target mirror show, events, add-leg, remove-leg, replace-leg and resync."""
     group = add_group(
         subparsers,
         "mirror",
@@ -95,6 +104,18 @@ def add_commands(subparsers: Subparsers) -> None:
         "in-sync: it has everything; resynchronising: it is copied where it lags; lost: it is\n"
         "tried again every second; refused: it is not the leg that it should be, with the reason.",
         examples=("nvmeof target mirror show", "nvmeof target mirror show -o json"),
+    )
+
+    shown = add_rpc_command(
+        group,
+        "events",
+        events,
+        "show the newest changes of the states of mirrors and of their legs",
+        "The target keeps 1,000 since it started. With -o json, one object per line.",
+        examples=("nvmeof target mirror events", "nvmeof target mirror events --follow -o json"),
+    )
+    shown.add_argument(
+        "-f", "--follow", action="store_true", help="go on with new ones until interrupted"
     )
 
     parser = _change(
@@ -203,6 +224,34 @@ def show(args: argparse.Namespace) -> int:
     if not mirrors:
         print("no namespace is a mirror")
     return EXIT_OK
+
+
+_EVERY = 1.0
+"""Seconds between two questions for new events."""
+
+
+def events(args: argparse.Namespace) -> int:
+    """Print events."""
+    after = 0
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            with target(args) as rpc:
+                found = rpc.events(id=after)
+            for one in found:
+                after = one["id"] + 1
+                print(_event(one, args.output_format), flush=True)
+            if not args.follow:
+                break
+            time.sleep(_EVERY)
+    return EXIT_OK
+
+
+def _event(one: Notification, output: str) -> str:
+    if output == "json":
+        return json.dumps(one)
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"]))
+    reason = f" ({one['reason']})" if one["reason"] else ""
+    return f"{when}  {one['type']}: {one['ctx']}{reason}"
 
 
 def _said(leg: dict[str, JSON]) -> str:

@@ -26,7 +26,7 @@ from nvmf.cli.top.rates import SORTS, Rates, rates
 
 if TYPE_CHECKING:
     from nvmf.cli.top.keys import Keys
-    from nvmf.rpc.results import Counters
+    from nvmf.rpc.results import Counters, Mirror
 
 _SHORTEST = 0.1
 """Minimum seconds between two readings."""
@@ -40,7 +40,8 @@ def add_commands(subparsers: Subparsers) -> None:
         top,
         "watch the hosts, queues and namespaces of a running target",
         "On a terminal, a live view: q quits, s changes the sort key (iops, bytes, outstanding,\n"
-        "errors). Otherwise periodic snapshots; with -o json, one object per line.",
+        "errors). Otherwise periodic snapshots; with -o json, one object per line. The states of\n"
+        "mirrors and of their legs are in both.",
         examples=("nvmeof top", "nvmeof top -d 1 -n 10 -o json"),
     )
     parser.add_argument(
@@ -66,19 +67,19 @@ class Readings:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._last = self._read()
+        self._last, _ = self._read()
 
-    def _read(self) -> Counters:
+    def _read(self) -> tuple[Counters, list[Mirror]]:
         with target(self._args) as rpc:
-            return rpc.counters()
+            return rpc.counters(), rpc.mirrors()
 
     def next(self) -> Rates:
         """Return the rates since the last call; raise CliError if the target has stopped."""
         try:
-            now = self._read()
+            now, mirrors = self._read()
         except CliError as error:
             raise CliError(f"lost contact with the target: {error}") from None
-        found, self._last = rates(self._last, now), now
+        found, self._last = rates(self._last, now, mirrors), now
         return found
 
 

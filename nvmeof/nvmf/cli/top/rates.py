@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from nvmf.rpc.results import Counters, Latency, NamespaceCounters
+    from nvmf.rpc.results import Counters, Latency, Mirror, NamespaceCounters
 
 Record: TypeAlias = "dict[str, int | float | str]"
 """Names and rates, for JSON."""
@@ -70,8 +70,10 @@ class Rates:
     namespaces: list[Rate] = field(default_factory=list)
     hosts: list[Rate] = field(default_factory=list)
     queues: list[Rate] = field(default_factory=list)
+    mirrors: list[Mirror] = field(default_factory=list)
+    """Namespaces that are mirrors, with the states of their legs."""
 
-    def record(self) -> dict[str, float | list[Record]]:
+    def record(self) -> dict[str, object]:
         """Return the rates for JSON."""
         return {
             "seconds": round(self.seconds, 6),
@@ -79,6 +81,7 @@ class Rates:
                 kind: [rate.record() for rate in getattr(self, kind)]
                 for kind in ("reactors", "namespaces", "hosts", "queues")
             },
+            "mirrors": self.mirrors,
         }
 
 
@@ -90,7 +93,7 @@ def ranked(rates: Iterable[Rate], by: str) -> list[Rate]:
     return sorted(rates, key=lambda rate: getattr(rate, by) or 0, reverse=True)
 
 
-def rates(before: Counters, after: Counters) -> Rates:
+def rates(before: Counters, after: Counters, mirrors: Sequence[Mirror] = ()) -> Rates:
     """Return the rates between two readings; counters of new objects start at zero."""
     seconds = after["seconds"] - before["seconds"]
     queues = _compare(before["queues"], after["queues"], _QUEUE, seconds)
@@ -103,6 +106,7 @@ def rates(before: Counters, after: Counters) -> Rates:
         namespaces=_namespaces(before["namespaces"], after["namespaces"], seconds),
         hosts=_hosts(queues),
         queues=queues,
+        mirrors=list(mirrors),
     )
 
 

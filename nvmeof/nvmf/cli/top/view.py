@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nvmf.cli.base import printable
 from nvmf.cli.output import print_table, shortened
+from nvmf.cli.target.mirror import leg_text, mirror_text
 from nvmf.cli.top.rates import Rate, Rates, ranked
 
 
@@ -93,10 +94,27 @@ _FRAME = 2
 """Lines of a table in addition to its rows."""
 
 
+_MIRRORS = 4
+"""Lines on mirrors in the live view."""
+
+
+def _mirrors(rates: Rates) -> list[str]:
+    """Return a line for each mirror, with the legs that are not in sync; such mirrors first."""
+    every = sorted(rates.mirrors, key=lambda one: one["state"] == "clean")
+    lines = []
+    for one in every:
+        words = [f"mirror, namespace {one['nsid']} of {one['nqn']}: {mirror_text(one)}"]
+        words += [leg_text(leg) for leg in one["legs"] if leg["state"] != "in-sync"]
+        lines.append(printable("; ".join(words)))
+    return lines
+
+
 def live(rates: Rates, by: str, height: int, header: str, width: int = _WIDE) -> RenderableType:
     """Return tables that fit into this height and width, with the busiest rows of each."""
     shown: list[RenderableType] = [Text(header, style="bold", overflow="ellipsis", no_wrap=True)]
-    left = height - 1
+    told = _mirrors(rates)[: min(_MIRRORS, max(height // 6, 1))]
+    shown += [Text(line, overflow="ellipsis", no_wrap=True) for line in told]
+    left = height - 1 - len(told)
     kinds = list(TABLES)
     for index, kind in enumerate(kinds):
         every = ranked(getattr(rates, kind), by)
@@ -140,6 +158,8 @@ def _table(kind: str, rows: list[Rate], more: int, width: int) -> Table:
 def plain(rates: Rates, by: str, header: str) -> None:
     """Print all rates; namespaces and hosts sorted, reactors and queues in their own order."""
     print(header)
+    for line in _mirrors(rates):
+        print(line)
     for kind, columns in TABLES.items():
         every = ranked(getattr(rates, kind), by)
         print()

@@ -10,6 +10,7 @@ from nvmf.spec.ana import MAX_GROUP, ana_log_size
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.logs import (
     ERROR_ENTRY_SIZE,
+    CriticalWarning,
     Effects,
     FirmwareSlotLog,
     SmartLog,
@@ -82,9 +83,12 @@ def _smart(controller: Controller, request: Request, log: LogRequest) -> bytes:
     health.look(request.now)
     if nsid in (0, ALL_NAMESPACES):
         total = health.totals({one.identity.uuid for one in controller.namespaces.values()})
+        degraded = not health.degraded.isdisjoint(controller.namespaces)
     else:
         total = health.of(find_namespace(controller, nsid).identity.uuid)
+        degraded = nsid in health.degraded
     return SmartLog(
+        critical_warning=CriticalWarning.RELIABILITY_DEGRADED if degraded else 0,
         available_spare=100,
         data_units_read=data_units(total.get("read_bytes", 0)),
         data_units_written=data_units(total.get("write_bytes", 0)),

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 from nvmf.config.models import NamespaceConfig
-from nvmf.rpc.mirror import MirrorStatus
+from nvmf.rpc.mirror import MirrorChange, MirrorStatus
 from nvmf.target.io.pystore import Store
 
 FACTORY = "nvmf.replication.managed:ManagedMirror"
@@ -21,6 +22,13 @@ class Mirrored(Store):
     @abstractmethod
     def status(self) -> MirrorStatus:
         """Return the latest state, at most a moment old; on any thread."""
+
+    @abstractmethod
+    def listen(self, told: Callable[[MirrorChange], None]) -> None:
+        """Call told for each change of a state, past and future, on the store's thread.
+
+        It may be called on any thread.
+        """
 
     @abstractmethod
     async def reconfigure(self, config: NamespaceConfig) -> None:

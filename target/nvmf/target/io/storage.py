@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from nvmf.config.models import NamespaceConfig
-from nvmf.rpc.mirror import Mirror
+from nvmf.rpc.mirror import Mirror, MirrorChange
 from nvmf.target.command.engine import EngineNamespace
 from nvmf.target.io.engine import Engine, Faulted, Store, Target
 from nvmf.target.io.faults import FaultLog
@@ -51,6 +52,11 @@ class Storage:
         self._closed = False
         self.leave_memory: Callable[[Namespace], Awaitable[None]] = _nobody
         """Ends the use of a namespace's memory by hosts (Memory.leave)."""
+        self.mirror_changed: Callable[[str, int, MirrorChange], None] = lambda nqn, nsid, change: (
+            None
+        )
+        """Told of each change of a mirror."""
+        self.mirror_gone: Callable[[str, int], None] = lambda nqn, nsid: None
         self._threads = Threads("storage", _STORES_AT_ONCE)
         self._state_threads = Threads("state", _FILES_AT_ONCE)
 
@@ -71,9 +77,26 @@ class Storage:
         self._stores[namespace] = store
         self._subsystems[namespace] = nqn
         self._faults.watch(namespace, where, store)
+        self._listen(namespace, nqn, store)
         blocks, size = namespace.blocks, store.block_size
         log.info("%s: %s, %d blocks of %d bytes", where, store.guarantee, blocks, size)
         return namespace
+
+    def _listen(self, namespace: Namespace, nqn: str, store: Store | PythonStore) -> None:
+        """Have mirror_changed told of the changes of a mirror."""
+        if not isinstance(store, PythonStore) or store.mirror is None:
+            return
+        loop = asyncio.get_running_loop()
+
+        def here(change: MirrorChange) -> None:
+            if namespace in self._subsystems:
+                self.mirror_changed(nqn, namespace.nsid, change)
+
+        def told(change: MirrorChange) -> None:
+            with contextlib.suppress(RuntimeError):  # the target's loop has ended
+                loop.call_soon_threadsafe(here, change)
+
+        store.mirror.listen(told)
 
     def memory_of(self, namespace: Namespace) -> Store:
         """Return the open store of a namespace that is memory."""
@@ -146,6 +169,7 @@ class Storage:
         nqn = self._subsystems.pop(namespace)
         self._latencies.gone(nqn, engine_namespace.latency())
         self._health.look(nqn).went(namespace.identity.uuid, engine_namespace)
+        self.mirror_gone(nqn, namespace.nsid)
         task = asyncio.ensure_future(self._close(namespace, self._stores.pop(namespace)))
         task.add_done_callback(lambda _: _done(closed))
         self._tasks.add(task)

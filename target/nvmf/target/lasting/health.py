@@ -97,6 +97,8 @@ class SubsystemHealth:
     """The part of it with I/O commands in progress."""
     on: bool = False
     looked: float = 0.0
+    degraded: set[int] = field(default_factory=set)
+    """NSIDs of mirrors that have lost redundancy; not stored."""
     gone: Counts = field(default_factory=dict)
     """Counts of namespaces that are no longer kept individually."""
     spaces: dict[UUID, NamespaceHealth] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from nvmf.target.command.events import (
     ANA_CHANGED,
     DISCOVERY_CHANGED,
     NAMESPACE_CHANGED,
+    RELIABILITY_DEGRADED,
     RESERVATION_NOTICE,
     EventQueue,
 )
@@ -241,6 +242,11 @@ class Controller:
         """Notify the host, if it enabled the event, that an ANA state has changed."""
         if self.enabled_events & AsyncEvents.ANA_CHANGE:
             self.events.post(ANA_CHANGED)
+
+    def reliability_degraded(self) -> None:
+        """Notify the host, if it enabled the event, that a mirror has lost redundancy."""
+        if self.enabled_events & AsyncEvents.SMART_DEGRADED:
+            self.events.post(RELIABILITY_DEGRADED)
 
     def reservation_changed(self, nsid: int, what: NotificationType) -> None:
         """Notify the host, unless masked, that a different host changed a reservation."""

@@ -7,9 +7,10 @@ SPDK runs light-weight threads on reactors; here, a reactor is one thread.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from nvmf.rpc.errors import RpcError
+from nvmf.rpc.mirror import MirrorEventType
 from nvmf.rpc.spdk_threads import (
     Monitoring,
     Notification,
@@ -31,9 +32,9 @@ class Monitor(Params):
 
 class Notifications(Params):
     id: int | None = None
-    """No effect."""
+    """Number of the first event to return."""
     max: int | None = None
-    """No effect."""
+    """Number of events at most."""
 
 
 @method("thread_get_stats", Params, None)
@@ -119,11 +120,14 @@ def monitor_context_switch(administration: Administration, params: Monitor) -> M
 
 @method("notify_get_types", Params, None)
 def get_types(administration: Administration, params: Params) -> list[str]:
-    """Return the types of notifications: there are none."""
-    return []
+    """Return the types of notifications: changes of the states of mirrors and of their legs."""
+    return list(get_args(MirrorEventType))
 
 
-@method("notify_get_notifications", Notifications, None)
+@method("notify_get_notifications", Notifications, "events")
 def get_notifications(administration: Administration, params: Notifications) -> list[Notification]:
-    """Return no notifications: there are no types of them; the log has changes and events."""
-    return []
+    """Return the newest events, the oldest first; the target keeps 1,000.
+
+    To follow them, ask again from the number of the last one plus one.
+    """
+    return administration.server.mirror_events.since(params.id or 0, params.max)

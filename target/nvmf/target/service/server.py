@@ -28,6 +28,7 @@ from nvmf.target.io.engine import Engine, Listener, Qpair, Target
 from nvmf.target.io.files import Files
 from nvmf.target.io.injections import Injections
 from nvmf.target.io.memory import Memory
+from nvmf.target.io.mirrorevents import MirrorEvents
 from nvmf.target.io.ports import Listening, OpenPort, Ports
 from nvmf.target.io.storage import Storage
 from nvmf.target.io.stores import ServerError
@@ -77,6 +78,9 @@ class Server:
         self.core.generation = state.generation
         self.health = state.health
         self.storage = Storage(engine, target, self.health)
+        self.mirror_events = MirrorEvents(self.core, self.health)
+        self.storage.mirror_changed = self.mirror_events.add
+        self.storage.mirror_gone = self.mirror_events.gone
         self.files = Files()
         self._loop = asyncio.get_running_loop()
         self._dispatcher = Dispatcher(self.core, self._loop)
