@@ -19,23 +19,17 @@ from nvmf.replication.machine import (
     Op,
     ReplicaError,
     ReplicationError,
-    Steps,
 )
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.mirrorformat import Geometry
 from nvmf.replication.mirrormany import submit_many
-from nvmf.replication.mirrormembers import MirrorMembers
 from nvmf.replication.mirrorparts import What
+from nvmf.replication.pacing import Paced
 from nvmf.replication.replica import Replica
 from nvmf.replication.shell import Shell
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_QUIET = 0.1
-"""Seconds without a read or write after which copying is not limited."""
-_SLACK = 0.02
-"""Seconds by which copying may catch up."""
 
 
 @dataclass(frozen=True)
@@ -50,34 +44,6 @@ class ReplicaStatus:
     """Regions in which it lags."""
     refused: bool = False
     """It is out because its content cannot be used."""
-
-
-class _Paced(MirrorMembers):
-    """Copies at most rate bytes a second while others use the mirror, else as fast as it can."""
-
-    rate: float | None = None
-    used = -_QUIET
-    """When the mirror was last read or written."""
-    wake: Callable[[float], object] = staticmethod(lambda _: None)
-    """Called with seconds, after which tick() is to be called."""
-    clock: Callable[[], float] = staticmethod(lambda: 0.0)
-    _due = 0.0
-
-    def _limited(self) -> bool:
-        return bool(self.rate) and (bool(self.ops) or self.clock() - self.used < _QUIET)
-
-    def width(self) -> int:
-        return 1 if self._limited() else self.most_chunks
-
-    def pace(self, length: int) -> Steps[None]:
-        yield []
-        if not self.rate or not self._limited():
-            return
-        # A pause that was too long is made up for, or the error of many short ones would add up.
-        self._due = max(self._due, self.clock() - _SLACK) + length / self.rate
-        while (left := self._due - self.clock()) > 0 and not self.deposed and self._limited():
-            self.wake(left)
-            yield self.work
 
 
 class Mirror:
@@ -113,7 +79,7 @@ class Mirror:
             lost: Called with the name of a replica that was lost, and the reason.
             adopt_blank: A replica that is tried again may be blank, and is then copied as a whole.
         """
-        self._core = _Paced(len(replicas), quorum, patience=patience)
+        self._core = Paced(len(replicas), quorum, patience=patience)
         self._core.rate = resync_rate
         self._shell = Shell(self._core, replicas, timeout)
         self._replicas = self._shell.replicas

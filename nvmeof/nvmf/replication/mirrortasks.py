@@ -39,6 +39,8 @@ class _Asked:
         def done(piece: Piece) -> None:
             if what is What.SEAL:
                 core.seal(region, index, generation)
+            else:
+                core.landed(end - start)
             self._ended = True
             self._gate.open()
 
@@ -318,6 +320,9 @@ class MirrorTasks(MirrorMeta):
     def pace(self, length: int) -> Steps[None]:
         """Wait, if copying is faster than its limit allows."""
         yield []
+
+    def landed(self, length: int) -> None:
+        """Note the end of a copy."""
 
     def seal(self, region: Region, index: int, generation: int) -> None:
         """All has been copied: writes wait for the replica from here on."""
