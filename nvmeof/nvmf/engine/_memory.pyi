@@ -138,10 +138,12 @@ class MemoryClient:
         read_percent: int = 0,
         percentiles: Sequence[float] = ...,
         also: Sequence[MemoryClient] = (),
+        sleeps: bool = False,
     ) -> MemoryFigures:
         """Run a load; blocks.  What is not read overwrites the range.
 
         also: other connections, at most 14: each operation is done on all of them at the same time,
-        and ends when all have answered.
+        and ends when all have answered. sleeps: do not poll all the time, since there are more
+        processes than processors.
         """
     def close(self) -> None: ...

@@ -63,11 +63,14 @@ cdef extern from "memory/client.h" nogil:
     struct memory_done:
         unsigned slot
         int status
+    enum:
+        MEMORY_BENCH_CLIENTS
     struct memory_bench_options:
         memory_method method
         uint32_t size
         unsigned depth
         unsigned read_percent
+        bint sleeps
         double seconds
         unsigned npercentiles
         double percentiles[16]

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Remote memory: the host's end (c/memory/client.h).
 
-cdef enum:
-    BENCH_CLIENTS = 15  # as many as a mirror has replicas
-
 cdef bint memory_cancel = False
 
 cdef dict MEMORY_METHODS = {
@@ -145,9 +142,9 @@ cdef class MemoryClient:
 
     def bench(self, *, method, uint32_t size, unsigned depth=1, double seconds=1,
               unsigned read_percent=0, percentiles=(50, 90, 99, 99.9, 99.99, 99.999),
-              also=()):
+              also=(), bint sleeps=False):
         global memory_cancel
-        cdef memory_client *clients[BENCH_CLIENTS]
+        cdef memory_client *clients[MEMORY_BENCH_CLIENTS]
         cdef unsigned count = 0
         cdef MemoryClient other
         cdef memory_bench_options options
@@ -160,6 +157,7 @@ cdef class MemoryClient:
         options.depth = depth
         options.seconds = seconds
         options.read_percent = read_percent
+        options.sleeps = sleeps
         percentiles = tuple(percentiles)
         if len(percentiles) > 16:
             raise ValueError("at most 16 percentiles")
@@ -167,8 +165,8 @@ cdef class MemoryClient:
         for i in range(len(percentiles)):
             options.percentiles[i] = percentiles[i]
         others = (self, *also)
-        if len(set(map(id, others))) != len(others) or len(others) > BENCH_CLIENTS:
-            raise ValueError(f"at most {BENCH_CLIENTS} different connections")
+        if len(set(map(id, others))) != len(others) or len(others) > MEMORY_BENCH_CLIENTS:
+            raise ValueError(f"at most {MEMORY_BENCH_CLIENTS} different connections")
         for other in others:
             clients[count] = other.get()
             count += 1

@@ -243,11 +243,12 @@ class RemoteMemory:
         percentiles: tuple[float, ...],
         read_percent: int = 0,
         also: Sequence[RemoteMemory] = (),
+        sleeps: bool = False,
     ) -> MemoryFigures:
         """Write at random places with a method, or "floor", and read, for a time.
 
         Nothing else may run. also: each operation is done on these at the same time, and ends when
-        all have answered.
+        all have answered. sleeps: not to poll all the time, where processors are few.
         """
         every = (self, *also)
         if any(one._waiting for one in every):
@@ -264,6 +265,7 @@ class RemoteMemory:
                     percentiles=percentiles,
                     read_percent=read_percent,
                     also=[one._client for one in also],
+                    sleeps=sleeps,
                 )
             )
         )

@@ -70,11 +70,14 @@ void memory_client_arm(struct memory_client *client);
 void memory_client_drain(struct memory_client *client);
 const char *memory_client_why(const struct memory_client *client);
 
+enum { MEMORY_BENCH_CLIENTS = 15 };	/* as many as a mirror has replicas */
+
 struct memory_bench_options {
 	enum memory_method method;
 	uint32_t size;			/* bytes of an operation */
 	unsigned depth;
-	unsigned read_percent;		/* percentage of reads; the other operations write with the method */
+	unsigned read_percent;		/* of the operations; the others write with the method */
+	bool sleeps;			/* instead of polling all the time: there are more processes than processors */
 	double seconds;
 	unsigned npercentiles;
 	double percentiles[16];

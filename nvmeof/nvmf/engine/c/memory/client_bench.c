@@ -8,13 +8,19 @@
 #include "util/pause.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { BATCH = 32, YIELD_EVERY = 16 };
+enum {
+	BATCH = 32,
+	YIELD_EVERY = 16,
+	SLEEP_AFTER = 64,	/* polls without a completion, if the load sleeps */
+	SLEEP_MS = 1,
+};
 
 struct tally {
 	struct histogram histogram;
@@ -112,6 +118,32 @@ static int take(struct load *l, unsigned *outstanding, bool over)
 	return taken;
 }
 
+/* Nothing has ended for idle polls: let others have the processor, or sleep once the clients were armed and polled. */
+static void wait_for_news(struct load *l, unsigned idle)
+{
+	struct pollfd fds[MEMORY_BENCH_CLIENTS];
+
+	if (!l->options->sleeps || idle < SLEEP_AFTER) {
+		if (idle % YIELD_EVERY)
+			cpu_pause();
+		else
+			sched_yield();	/* the processor may be shared */
+		return;
+	}
+	if (idle % 2 == SLEEP_AFTER % 2) {
+		for (unsigned i = 0; i < l->nclients; i++)
+			memory_client_arm(l->clients[i]);
+		return;
+	}
+	for (unsigned i = 0; i < l->nclients; i++)
+		fds[i] = (struct pollfd){ .fd = memory_client_fd(l->clients[i]), .events = POLLIN };
+	if (poll(fds, l->nclients, SLEEP_MS) <= 0)
+		return;
+	for (unsigned i = 0; i < l->nclients; i++)
+		if (fds[i].revents)
+			memory_client_drain(l->clients[i]);
+}
+
 static int run(struct load *l, const volatile bool *cancel, uint64_t until)
 {
 	unsigned outstanding = 0, idle = 0;
@@ -130,10 +162,8 @@ static int run(struct load *l, const volatile bool *cancel, uint64_t until)
 		if (n < 0)
 			return n;
 		idle = n ? 0 : idle + 1;
-		if (idle && !(idle % YIELD_EVERY))	/* the processor may be shared */
-			sched_yield();
-		else if (idle)
-			cpu_pause();
+		if (idle)
+			wait_for_news(l, idle);
 		over |= now >= until || *cancel;
 		if (over && now >= until + 10000000000ull)
 			return -ETIMEDOUT;
@@ -198,7 +228,7 @@ int memory_client_bench(struct memory_client *const *clients, unsigned nclients,
 	int rc;
 
 	*result = (struct memory_bench_result){ 0 };
-	l.places = nclients ? places_of(&l) : 0;
+	l.places = nclients && nclients <= MEMORY_BENCH_CLIENTS ? places_of(&l) : 0;
 	l.state = start | 1;
 	if (!l.places || !options->depth) {
 		snprintf(err, len, "operations of %u bytes with %u outstanding do not fit the connection",
