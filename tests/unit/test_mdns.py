@@ -16,14 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zeroconf import ServiceStateChange
 
+from nvmf.initiator import connect
 from nvmf.initiator.discovery.mdns import Service, _Browser, services_of
-from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, service_type, text_record
+from nvmf.spec.dnssd import (
+    TCP_TYPE,
+    UDP_TYPE,
+    parse_text_record,
+    service_type,
+    text_record,
+    transport_of,
+)
 from nvmf.spec.fabrics import RdmaProvider
 from nvmf.spec.nqn import DISCOVERY_NQN
+from nvmf.target import serve
 from nvmf.target.client import connect_sync
 from nvmf.target.commands.discovery import Port
 from nvmf.target.service.mdns import addresses_of, system_protocol
 from support.clientlab import RAM, config
+from support.roce import own_address
 from support.served import Served
 
 NQN = "nqn.2014-08.org.example:discovery"
@@ -40,7 +50,8 @@ def test_types_and_texts() -> None:
     assert text_record("iwarp", NQN) == {"p": "iwarp", "nqn": NQN}
     for protocol, transport in (("tcp", "tcp"), ("iwarp", "rdma"), ("RoCE", "rdma")):
         record: dict[bytes, bytes | None] = {b"P": protocol.encode(), b"NQN": NQN.encode()}
-        assert parse_text_record(record) == (transport, NQN)
+        assert parse_text_record(record) == (protocol.lower(), NQN)
+        assert transport_of(protocol.lower()) == transport
     assert parse_text_record({b"p": b"rdma", b"other": None}) == ("rdma", DISCOVERY_NQN)
 
 
@@ -48,9 +59,24 @@ def test_an_announcement_of_two_addresses() -> None:
     record: dict[bytes, bytes | None] = {b"p": b"iwarp"}
     addresses = ["192.0.2.1", "0.0.0.0", "fe80::1%2", "ff02::1"]
     assert services_of("n", record, addresses, 4420) == [
-        Service("n", "rdma", "192.0.2.1", "4420", DISCOVERY_NQN),
-        Service("n", "rdma", "fe80::1%2", "4420", DISCOVERY_NQN),
+        Service("n", "rdma", "192.0.2.1", "4420", DISCOVERY_NQN, "iwarp"),
+        Service("n", "rdma", "fe80::1%2", "4420", DISCOVERY_NQN, "iwarp"),
     ]
+
+
+async def test_the_protocol_of_an_announcement_chooses_the_device() -> None:
+    """A client that follows it uses the embedded device that speaks the protocol."""
+    async with serve(ram="1MiB", device="roce", traddr=own_address()) as target:
+        address, port = target.ports[0]
+        [service] = services_of("n", {b"p": b"RoCE"}, [address], port)
+        async with connect(service.where, connect_timeout=60.0) as controller:
+            device = controller.device
+    if device == "system":
+        pytest.skip("a device of the system reaches the address, and comes first")
+    assert device == "roce"
+    for protocol, embedded in ((b"iwarp", "iwarp"), (b"rdma", None), (b"tcp", None)):
+        [service] = services_of("n", {b"p": protocol}, ["192.0.2.1"], 4420)
+        assert service.where.embedded == embedded
 
 
 @pytest.mark.parametrize(
@@ -76,12 +102,12 @@ def test_rubbish(record: dict[bytes, Any], addresses: list[str], port: Any, said
 def test_any_record(record: dict[bytes, bytes | None]) -> None:
     """Invariant: a TXT record is understood, or refused with a sentence."""
     try:
-        transport, nqn = parse_text_record(record)
+        protocol, nqn = parse_text_record(record)
     except ValueError as error:
         said = str(error)
     else:
         said = nqn
-        assert transport in ("tcp", "rdma")
+        assert transport_of(protocol) in ("tcp", "rdma")
     assert said
 
 
@@ -193,6 +219,7 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
                 "traddr": ADDRESS,
                 "trsvcid": "4421",
                 "nqn": NQN,
+                "protocol": "iwarp",
             }
         ], served.log
         assert "port 127.0.0.1 listens on loopback only: not announced" in served.log
@@ -205,10 +232,8 @@ def test_announced_and_found(network: list[str], tmp_path: Path) -> None:
 
 def until_found(served: Served, *addresses: str) -> None:
     """Wait until exactly these addresses are announced for the port on every address."""
-    wanted = [
-        {"name": "lab-4421-a2f1", "transport": "rdma", "traddr": one, "trsvcid": "4421", "nqn": NQN}
-        for one in sorted(addresses)
-    ]
+    same = {"name": "lab-4421-a2f1", "transport": "rdma", "trsvcid": "4421", "nqn": NQN}
+    wanted = [same | {"traddr": one, "protocol": "iwarp"} for one in sorted(addresses)]
     end = time.monotonic() + 120
     while (found := browse(served, "--wait", "2")) != wanted:
         assert time.monotonic() < end, (found, served.log)

@@ -268,7 +268,7 @@ async def _announced(args: argparse.Namespace) -> int:
         print(f"no discovery service found within {args.wait:g} s", file=sys.stderr)
         return EXIT_OK
     print_table(
-        ("transport", "traddr", "trsvcid", "nqn", "name"),
-        [(s.transport, s.traddr, s.trsvcid, s.nqn, s.name) for s in found],
+        ("protocol", "traddr", "trsvcid", "nqn", "name"),
+        [(s.protocol, s.traddr, s.trsvcid, s.nqn, s.name) for s in found],
     )
     return EXIT_OK

@@ -30,8 +30,13 @@ def text_record(protocol: Protocol, nqn: str) -> dict[str, str]:
     return {"p": protocol, "nqn": nqn}
 
 
+def transport_of(protocol: str) -> str:
+    """Return the NVMe transport, rdma or tcp, of a protocol that parse_text_record() returned."""
+    return _TRANSPORTS[protocol]
+
+
 def parse_text_record(record: Mapping[bytes, bytes | None]) -> tuple[str, str]:
-    """Return transport and NQN from a TXT record; raise ValueError if it is invalid."""
+    """Return protocol and NQN from a TXT record; raise ValueError if it is invalid."""
     texts: dict[str, str] = {}
     for key, value in record.items():
         # Keys are case-insensitive ASCII; of equal keys the first counts (RFC 6763, 6.4).
@@ -41,7 +46,7 @@ def parse_text_record(record: Mapping[bytes, bytes | None]) -> tuple[str, str]:
     protocol = texts.get("p", "").lower()
     if protocol not in _TRANSPORTS:
         raise ValueError(f"its protocol is {texts.get('p', 'missing')!r} (p=), not {_protocols()}")
-    return _TRANSPORTS[protocol], validate_nqn(texts.get("nqn", DISCOVERY_NQN))
+    return protocol, validate_nqn(texts.get("nqn", DISCOVERY_NQN))
 
 
 def _protocols() -> str:

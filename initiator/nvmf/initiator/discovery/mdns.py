@@ -14,8 +14,9 @@ from zeroconf import Error as ZeroconfError
 from zeroconf import ServiceStateChange, Zeroconf
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo
 
+from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.mdns import MdnsError, open_mdns
-from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record
+from nvmf.spec.dnssd import TCP_TYPE, UDP_TYPE, parse_text_record, transport_of
 
 __all__ = ["MdnsError", "Service", "browse", "services_of"]
 
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _RESOLVE_MS = 3000
 """Maximum seconds to query the details of one service."""
+_EMBEDDED: dict[str, Embedded] = {"iwarp": "iwarp", "roce": "roce"}
+"""The embedded devices by the protocol of an announcement."""
 _MAX_SERVICES = 1024
 """Maximum names whose details are queried; others are ignored."""
 
@@ -39,6 +42,14 @@ class Service:
     trsvcid: str
     nqn: str
     """The NQN of the discovery subsystem."""
+    protocol: str
+    """The protocol: iwarp, roce, tcp, or rdma from services that do not say which."""
+
+    @property
+    def where(self) -> TransportId:
+        """Transport ID, with which connect_all() and discover() use a device of the protocol."""
+        embedded = _EMBEDDED.get(self.protocol)
+        return TransportId(self.traddr, self.trsvcid, self.nqn, embedded=embedded)
 
 
 async def browse(
@@ -142,14 +153,15 @@ def services_of(
     port: int | None,
 ) -> list[Service]:
     """Return an item for each address of an announcement; ValueError if it is invalid."""
-    transport, nqn = parse_text_record(record)
+    protocol, nqn = parse_text_record(record)
+    transport = transport_of(protocol)
     if not port:
         raise ValueError(f"its port is {port}")
     usable = []
     for text in addresses:
         address = ipaddress.ip_address(text)
         if not (address.is_unspecified or address.is_multicast):
-            usable.append(Service(name, transport, text, str(port), nqn))
+            usable.append(Service(name, transport, text, str(port), nqn, protocol))
     if not usable:
         raise ValueError("it has no address")
     return usable
