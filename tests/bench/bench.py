@@ -23,6 +23,7 @@ from typing import Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench import lossy
 from bench.harness import (
     MIB,
     NQN,
@@ -266,6 +267,11 @@ def arguments() -> argparse.Namespace:
         help="embedded device (default: iwarp); roce: reads only, on RAM, with the native engine",
     )
     parser.add_argument(
+        "--loss",
+        action="store_true",
+        help="with --device roce: reads over a path with delay and loss, beside one without loss",
+    )
+    parser.add_argument(
         "--store", choices=("ram", "file"), action="append", help="only this one (default: both)"
     )
     parser.add_argument(
@@ -278,6 +284,8 @@ def arguments() -> argparse.Namespace:
         parser.error("--repeat is at least 1 and --seconds at least 0.1")
     if args.device == "roce" and (args.engine == "fio" or args.store not in (None, ["ram"])):
         parser.error("--device roce has --engine native and --store ram only")
+    if args.loss and args.device != "roce":
+        parser.error("--loss needs --device roce")
     if args.engine == "fio":
         args.seconds = max(round(args.seconds), 1)  # fio counts whole seconds
     return args
@@ -311,10 +319,19 @@ def run(args: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def lossy_rate(target: Target, seconds: float) -> float:
+    """Return the commands per second of the load of lossy.py."""
+    return run_native(target, Workload("read", lossy.BLOCK, lossy.DEPTH), seconds, "roce").iops
+
+
 def main() -> int:
     args = arguments()
     try:
-        rows = run(args)
+        rows: list[Row] | list[lossy.Row]
+        if args.loss:
+            rows = lossy.run(lossy_rate, args.dir, args.seconds, args.repeat)
+        else:
+            rows = run(args)
         if args.json:
             args.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     except (HarnessError, OSError) as error:

@@ -7,7 +7,7 @@
  * host_perf serve SECONDS [FILE]
  *
  * With REMOTE_KEYS=buffer in the environment commands have no keys of their own; with REMOTE_KEYS=register they have,
- * but the device has no memory windows.  With CRC=1 FPDUs have CRCs.
+ * but the device has no memory windows.  With CRC=1 FPDUs have CRCs.  With DEVICE=roce it is the RoCEv2 device.
  */
 #include "host/load.h"
 #include "mini_target.h"
@@ -64,12 +64,14 @@ static int serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *crc = getenv("CRC");
+	const char *crc = getenv("CRC"), *named = getenv("DEVICE");
 	struct iwarp_options device;
 
 	iwarp_get_options(&device);
 	device.crc = crc && !strcmp(crc, "1");
 	iwarp_set_options(&device);
+	if (named && !strcmp(named, "roce"))
+		mini_device = verbs_roce();
 	if (argc > 2 && !strcmp(argv[1], "serve"))
 		return serve(argc, argv);
 	if (argc < 5) {
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
 		.queues = argc > 5 ? (unsigned)atoi(argv[5]) : 1,
 		.cpu = processor(0),
 		.keys = !strcmp(keys, "buffer") ? HOST_KEYS_OF_BUFFERS : HOST_KEYS_OF_COMMANDS,
-		.verbs = !strcmp(keys, "register") ? &plain : NULL,
+		.verbs = !strcmp(keys, "register") ? &plain : mini_device,
 	};
 	plain.query_device = without_windows;
 

@@ -231,6 +231,9 @@ static void mini_die(const char *what, const char *err)
 	exit(1);
 }
 
+/* The device of the next target; NULL: iWARP. */
+static const struct verbs *mini_device;
+
 /* A target on 127.0.0.1 with its own port, and with store as namespace 1. */
 static struct mini *mini_start(const struct store_options *store, uint32_t in_capsule, int cpu)
 {
@@ -248,7 +251,7 @@ static struct mini *mini_start(const struct store_options *store, uint32_t in_ca
 
 	if (!m)
 		mini_die("start", "no memory");
-	m->verbs = verbs_iwarp();
+	m->verbs = mini_device ? mini_device : verbs_iwarp();
 	m->in_capsule = in_capsule;
 	m->target = target_create(&options, err, sizeof(err));
 	m->store = m->target ? store_open(store, err, sizeof(err)) : NULL;

@@ -124,6 +124,49 @@ static void silent(struct rig *rig)
 	rig_close(rig);
 }
 
+/* Packets that are lost here and there are sent again, with as much on the way as before; many of them mean congestion. */
+static void losses(struct rig *rig)
+{
+	uint32_t psn = RIG_PSN, window = RO_WINDOW_FIRST;
+
+	check_section("losses");
+	if (!rig_open(rig))
+		return;
+	for (int i = 0; i < 3; i++, psn = ro_psn_add(psn, 1)) {
+		post(rig, IBV_WR_SEND);
+		CHECK(rig_answered(rig, RO_OP_SEND_ONLY, psn));
+		answer(rig, RO_NAK_SEQUENCE, psn);
+		CHECK(rig_answered(rig, RO_OP_SEND_ONLY, psn), "(loss %d)", i);
+		window = i == 2 ? RO_WINDOW_FIRST / 2 : RO_WINDOW_FIRST;
+		CHECK(rig->qp->req.window == window, "(window of %u at loss %d)", rig->qp->req.window, i);
+		answer(rig, RO_AETH_ACK, psn);
+		CHECK(completed(rig).status == IBV_WC_SUCCESS);
+	}
+	rig_close(rig);
+}
+
+/* What was sent again is lost, too, and the peer says so. */
+static void lost_twice(struct rig *rig)
+{
+	uint64_t later;
+
+	check_section("a packet that is lost again");
+	if (!rig_open(rig))
+		return;
+	post(rig, IBV_WR_SEND);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN));
+	for (int i = 0; i < 3; i++) {
+		later = clock_ns() + 1000000;	/* than a copy of the last one comes */
+		while (clock_ns() < later)
+			;
+		answer(rig, RO_NAK_SEQUENCE, RIG_PSN);
+		CHECK(rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN), "(loss %d)", i);
+	}
+	answer(rig, RO_AETH_ACK, RIG_PSN);
+	CHECK(completed(rig).status == IBV_WC_SUCCESS);
+	rig_close(rig);
+}
+
 /* A READ that could never be sent does not wait forever. */
 static void no_reads(struct rig *rig)
 {
@@ -145,6 +188,8 @@ int main(int argc, char **argv)
 	not_ready(&rig);
 	never_ready(&rig);
 	silent(&rig);
+	losses(&rig);
+	lost_twice(&rig);
 	no_reads(&rig);
 	return check_report();
 }

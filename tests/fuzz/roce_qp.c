@@ -173,7 +173,7 @@ static void application(struct run *r, struct input *in)
 		if (ro_qp_state(r->qp) == IBV_QPS_RTS) {
 			struct ro_burst b;
 
-			ro_rewind(r->qp, true);
+			ro_rewind(r->qp, RO_SILENCE);
 			r->qp->req.rnr = false;
 			ro_burst_begin(&b, r->qp);
 			ro_send(r->qp, &b);

@@ -56,11 +56,13 @@ class Relay:
     target: str
     spoil: Callable[[bytes], list[bytes]] = field(default=lambda packet: [packet])
     address: str = field(default_factory=own_address)
+    far: str = field(default_factory=own_address)
+    """The address of clients for the target."""
     packets: int = 0
     """Number of received packets."""
 
     def __post_init__(self) -> None:
-        self._near, self._far = endpoint(self.address), endpoint(own_address())
+        self._near, self._far = endpoint(self.address), endpoint(self.far)
         self._client = ("", 0)
         self._stop = False
         self._threads = [

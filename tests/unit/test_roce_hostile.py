@@ -6,6 +6,7 @@ continues.
 from __future__ import annotations
 
 import random
+import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
@@ -190,6 +191,55 @@ async def test_a_flood_of_requests() -> None:
                 except BlockingIOError:
                     break
         assert 0 < received <= sent
+
+
+# ---- reports of routers ----
+
+
+def checksum(data: bytes) -> int:
+    """Return the checksum of the Internet (RFC 1071) of an even number of bytes."""
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def too_large(source: str, target: str, mtu: int) -> bytes:
+    """Return the ICMP message that a packet between RoCEv2 ports does not fit a link (RFC 1191)."""
+    ends = socket.inet_aton(source) + socket.inet_aton(target)
+    quoted = struct.pack("!BBHHHBBH", 0x45, 0, 4180, 0, 0x4000, 64, 17, 0) + ends
+    quoted += struct.pack("!HHHH", PORT, PORT, 4160, 0)
+    message = struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + quoted
+    return message[:2] + struct.pack("!H", checksum(message)) + message[4:]
+
+
+def path_mtu(source: str, target: str) -> int:
+    """Return the MTU that the kernel assumes between two addresses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((source, 0))
+        sock.connect((target, PORT))
+        mtu: int = sock.getsockopt(socket.IPPROTO_IP, 14)  # IP_MTU
+    return mtu
+
+
+async def test_a_forged_report_of_a_small_mtu() -> None:
+    """Anybody can send one: the kernel believes it, and the device does not."""
+    async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
+        address = target.ports[0][0]
+        with Relay(address) as relay:
+            url = target.url.replace(address, relay.address)
+            async with connect(url, **OPTIONS) as controller:
+                await exchange(controller)
+                try:
+                    with socket.socket(
+                        socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP
+                    ) as router:
+                        router.bind((own_address(), 0))
+                        router.sendto(too_large(address, relay.far, 600), (address, 0))
+                except PermissionError:
+                    pytest.skip("no privilege to forge an ICMP message")
+                if path_mtu(address, relay.far) > 4096:
+                    pytest.skip("the kernel does not believe such messages here")
+                await exchange(controller, 2)
 
 
 # ---- messages that are lost ----

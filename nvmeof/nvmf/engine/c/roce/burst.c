@@ -5,8 +5,6 @@
  */
 #include "qp.h"
 
-enum { SEGMENTS = 15 };		/* with full packets, the kernel's limit of 64 KiB is reached first */
-
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp)
 {
 	b->qp = qp;
@@ -21,10 +19,18 @@ void ro_burst_send(struct ro_burst *b)
 	ro_burst_begin(b, b->qp);
 }
 
+void ro_burst_send_late(struct ro_burst *b)
+{
+	if (b->packets == 1 && b->buf[0] == RO_OP_ACK)
+		ro_port_send_late(b->qp->port, &b->qp->peer, b->buf, b->len);
+	else
+		ro_burst_send(b);
+}
+
 /* Whether a packet of this size can follow those of the burst. */
 static bool burst_fits(const struct ro_burst *b, uint32_t size)
 {
-	return !b->closed && size <= b->seg && b->len + size <= RO_BURST && b->packets < SEGMENTS &&
+	return !b->closed && size <= b->seg && b->len + size <= RO_BURST && b->packets < RO_TRAIN &&
 	       atomic_load_explicit(&b->qp->port->gso, memory_order_relaxed);
 }
 

@@ -15,9 +15,12 @@ static const uint32_t rnr_delay[32] = {
 
 static void progress(struct ro_qp *qp, uint32_t una)
 {
+	enum { SINCE_MAX = 4 * RO_DENSE };	/* a long time without a loss does not hide the beginning of congestion */
 	struct ro_requester *r = &qp->req;
 
 	r->grown += (una - r->una) & RO_MASK24;
+	r->since += (una - r->una) & RO_MASK24;
+	r->since = r->since < SINCE_MAX ? r->since : SINCE_MAX;
 	r->una = una;
 	r->calming &= ro_psn_diff(una, r->calm_psn) < 0;
 	r->rewound = false;
@@ -56,6 +59,7 @@ static bool acknowledged(struct ro_qp *qp, uint32_t psn)
 
 		if (ro_has_response(w->kind))
 			return ro_psn_diff(psn, w->psn) <= 0;
+		qp->fits |= w->len >= qp->mtu;
 		if (ro_psn_diff(psn, end) < 0) {
 			progress(qp, psn);
 			break;
@@ -66,10 +70,32 @@ static bool acknowledged(struct ro_qp *qp, uint32_t psn)
 	return true;
 }
 
-static void lost(struct ro_qp *qp)
+/*
+ * A packet is missing.  again: and since it was sent again, the peer has told that once more; not what was on the way when
+ * it was sent again.
+ */
+static void lost(struct ro_qp *qp, bool again)
 {
-	if (!qp->req.rewound)
-		ro_rewind(qp, true);
+	if (!qp->req.rewound || again)
+		ro_rewind(qp, RO_GAP);
+}
+
+/* Whether a negative acknowledgement of the packet that was sent again is not a copy of the one that had that done. */
+static bool told_again(const struct ro_qp *qp)
+{
+	enum { COPY_NS = 100000 };
+
+	return qp->req.rewound && clock_ns() - qp->req.rewound_at > COPY_NS;
+}
+
+/* A response came after a gap.  If an earlier one came last, the peer has sent again, and it was lost again. */
+static void gap(struct ro_qp *qp, uint32_t psn)
+{
+	struct ro_requester *r = &qp->req;
+	const bool again = r->rewound && ro_psn_diff(psn, r->ahead_psn) < 0;
+
+	r->ahead_psn = psn;
+	lost(qp, again);
 }
 
 static void refused(struct ro_qp *qp, uint8_t nak)
@@ -100,7 +126,7 @@ static void not_ready(struct ro_qp *qp, uint8_t code)
 				"the peer had no receive posted, and retries are exceeded");
 		return;
 	}
-	ro_rewind(qp, false);
+	ro_rewind(qp, RO_NOT_READY);
 	r->rnr = true;
 	r->rnr_until = clock_ns() + rnr_delay[code] * 10000ull;
 }
@@ -113,7 +139,7 @@ static void acknowledge(struct ro_qp *qp, const struct ro_packet *p)
 	switch (syndrome & RO_AETH_KIND) {
 	case RO_AETH_ACK:
 		if (!acknowledged(qp, ro_psn_add(psn, 1)))
-			lost(qp);
+			lost(qp, false);
 		break;
 	case RO_AETH_RNR:
 		if (acknowledged(qp, psn) && qp->req.una == psn)
@@ -121,9 +147,9 @@ static void acknowledge(struct ro_qp *qp, const struct ro_packet *p)
 		break;
 	case RO_AETH_NAK:
 		if (!acknowledged(qp, psn))
-			lost(qp);
+			lost(qp, false);
 		else if (qp->req.una == psn && syndrome == RO_NAK_SEQUENCE)
-			lost(qp);
+			lost(qp, told_again(qp));
 		else if (qp->req.una == psn && syndrome <= RO_NAK_REMOTE_OPERATION)
 			refused(qp, syndrome);
 		break;
@@ -139,7 +165,7 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 	struct ro_swr *w;
 
 	if (!acknowledged(qp, psn) || ro_psn_diff(psn, qp->req.una) > 0) {
-		lost(qp);
+		gap(qp, psn);
 		return;
 	}
 	w = oldest(qp, &index);
@@ -177,7 +203,7 @@ static void atomic_data(struct ro_qp *qp, const struct ro_packet *p)
 	struct ro_swr *w;
 
 	if (!acknowledged(qp, p->bth.psn) || ro_psn_diff(p->bth.psn, qp->req.una) > 0) {
-		lost(qp);
+		gap(qp, p->bth.psn);
 		return;
 	}
 	w = oldest(qp, &index);

@@ -24,7 +24,7 @@ struct list ro_ports;
 int ro_port_socket(const union ro_addr *addr, bool grouped)
 {
 	int fd = socket(addr->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int one = 1, whole = IP_PMTUDISC_DO, size = SOCKET_BUFFER, ecn = RO_ECN_ECT0, e;
+	int one = 1, whole = IP_PMTUDISC_PROBE, size = SOCKET_BUFFER, ecn = RO_ECN_ECT0, e;
 
 	if (fd < 0)
 		return -1;
@@ -39,6 +39,10 @@ int ro_port_socket(const union ro_addr *addr, bool grouped)
 		(void)setsockopt(fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn));
 		(void)setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
 	}
+	/*
+	 * Not fragmented, whatever a router has told about the way: anybody can forge that, since both UDP ports are known.
+	 * timer.c decides whether it is true.
+	 */
 	if (addr->sa.sa_family == AF_INET6) {
 		/* rxe sends no UDP checksum */
 		(void)setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &one, sizeof(one));
@@ -76,6 +80,16 @@ static void port_free(struct ro_port *port)
 	errno = e;
 }
 
+static void inbox_ready(struct ro_port *port, unsigned int i)
+{
+	struct ro_inbox *in = &port->in;
+
+	in->msgs[i].msg_hdr = (struct msghdr){
+		.msg_name = &in->from[i], .msg_namelen = sizeof(in->from[i]), .msg_iov = &in->iov[i], .msg_iovlen = 1,
+		.msg_control = in->control[i], .msg_controllen = sizeof(in->control[i]),
+	};
+}
+
 static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_calls *calls)
 {
 	struct ro_port *port = calloc(1, sizeof(*port));
@@ -98,6 +112,11 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 		port_free(port);
 		return NULL;
 	}
+	for (unsigned int i = 0; i < RO_BATCH; i++) {
+		port->in.iov[i] = (struct iovec){ port->buffer + (size_t)i * RO_DATAGRAM, RO_DATAGRAM };
+		inbox_ready(port, i);
+	}
+	port->in.batch = RO_BATCH;
 	port->mtu = ro_interface_mtu(port->fd, addr);
 	atomic_store(&port->gso, !getsockopt(port->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len));
 	port->users = 1;
@@ -298,6 +317,7 @@ static void port_datagram(struct ro_port *port, struct msghdr *h, const uint8_t 
 static void port_flush(struct ro_port *port)
 {
 	port->calls->flush(port);
+	ro_port_send_rest(port);
 	atomic_store_explicit(&port->unsent, port->more.head, memory_order_relaxed);
 	atomic_store_explicit(&port->holds, port->held.head, memory_order_relaxed);
 }
@@ -317,34 +337,28 @@ void ro_port_release(struct ro_port *port)
 struct iw_visit ro_port_visit(struct ro_port *port, bool hold)
 {
 	struct iw_epoch *section = iw_section_trylock(&port->lock);
-	struct mmsghdr msgs[RO_BATCH];
-	struct iovec iov[RO_BATCH];
-	union ro_addr from[RO_BATCH];
-	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][2 * CMSG_SPACE(sizeof(int))];
+	struct ro_inbox *in = &port->in;
 	struct iw_visit v = { 0 };
+	unsigned int batch;
 	int n;
 
 	if (!section)
 		return (struct iw_visit){ .more = true };
 	port->visit++;
 	port->holding = hold;
-	for (int i = 0; i < RO_BATCH; i++) {
-		iov[i] = (struct iovec){ port->buffer + (size_t)i * RO_DATAGRAM, RO_DATAGRAM };
-		msgs[i].msg_hdr = (struct msghdr){
-			.msg_name = &from[i], .msg_namelen = sizeof(from[i]),
-			.msg_iov = &iov[i], .msg_iovlen = 1,
-			.msg_control = control[i], .msg_controllen = sizeof(control[i]),
-		};
-	}
-	n = recvmmsg(port->fd, msgs, RO_BATCH, MSG_DONTWAIT, NULL);
+	batch = in->batch;
+	n = recvmmsg(port->fd, in->msgs, batch, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
-		v.bytes += (int)msgs[i].msg_len;
-		port_datagram(port, &msgs[i].msg_hdr, iov[i].iov_base, msgs[i].msg_len);
+		v.bytes += (int)in->msgs[i].msg_len;
+		port_datagram(port, &in->msgs[i].msg_hdr, in->iov[i].iov_base, in->msgs[i].msg_len);
+		inbox_ready(port, (unsigned int)i);
 	}
-	if (n > 0)
+	if (n > 0) {
+		in->batch = v.bytes > n * RO_LARGE ? RO_BATCH_LARGE : RO_BATCH;
 		atomic_fetch_add_explicit(&port->rx_count, 1, memory_order_relaxed);
+	}
 	port_flush(port);
-	v.more = n == RO_BATCH || port->more.head;
+	v.more = n == (int)batch || port->more.head;
 	iw_section_unlock(section, &port->lock);
 	return v;
 }

@@ -26,6 +26,9 @@
 
 enum {
 	RO_BATCH = 16,			/* datagrams, each of them of many packets with GRO, in a receive */
+	RO_BATCH_LARGE = 2,		/* if they are large: what is received is used before it leaves the cache */
+	RO_LARGE = 16384,		/* bytes */
+	RO_LATE = 32,			/* bytes, at most, of a packet that is sent with others */
 	RO_DATAGRAM = 65536,
 	RO_CM_QUEUE = 256,		/* CM messages that the helper has not taken yet */
 	RO_MAD = 256,
@@ -65,6 +68,25 @@ struct ro_attached {
 	struct list_link link;
 	struct ro_port *port;
 	unsigned int users;
+	uint32_t seen;			/* visits of the port, at its own last turn */
+};
+
+/* Datagrams to be received by one system call.  The kernel changes those that it fills. */
+struct ro_inbox {
+	struct mmsghdr msgs[RO_BATCH];
+	struct iovec iov[RO_BATCH];
+	union ro_addr from[RO_BATCH];
+	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][2 * CMSG_SPACE(sizeof(int))];
+	unsigned int batch;		/* datagrams in the next receive */
+};
+
+/* Acknowledgements of several queue pairs, to be sent by one system call. */
+struct ro_outbox {
+	struct mmsghdr msgs[RO_BATCH];
+	struct iovec iov[RO_BATCH];
+	union ro_addr to[RO_BATCH];
+	uint8_t packets[RO_BATCH][RO_LATE];
+	unsigned int count;
 };
 
 struct ro_port {
@@ -90,13 +112,16 @@ struct ro_port {
 	/* lock */
 	iw_spin lock;
 	uint8_t *buffer;
-	void *current;			/* data of the calls */
-	struct list more;		/* data of the calls: queue pairs with more to send */
-	struct list held;		/* data of the calls: those whose acknowledgement waits for the next visit */
-	uint32_t visit;			/* number of the present visit */
-	bool holding;			/* a further visit, or ro_port_release(), will follow */
+	struct ro_inbox in;
+	struct ro_outbox out;
+	void *current;			/* the calls' own */
+	struct list more;		/* the calls' own: those with more to send */
+	struct list held;		/* the calls' own: those with an acknowledgement that waits for the next visit */
+	uint32_t visit;			/* counts them */
+	bool holding;			/* there will be a next visit, or ro_port_release() */
 	atomic_bool unsent;		/* more is not empty; for reading without the lock */
-	atomic_bool holds;		/* held is not empty; likewise */
+	atomic_bool holds;		/* nor is held */
+	atomic_bool left;		/* the last visit left something to do */
 
 	/* watch_lock */
 	iw_spin watch_lock;
@@ -139,10 +164,13 @@ struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 /* Send the acknowledgements that wait for the next visit. */
 void ro_port_release(struct ro_port *port);
 /*
- * Send segments of seg bytes; the last may be shorter.  Segments that the socket does not take are lost; false if they
- * are too large for a part of the path.
+ * Send segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost; false if the
+ * segments are too large for the interface.
  */
 bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
+/* Send a packet of RO_LATE bytes at most with others, at the end of the visit at the latest; under port->lock. */
+void ro_port_send_late(struct ro_port *port, const union ro_addr *to, const uint8_t *packet, uint32_t len);
+void ro_port_send_rest(struct ro_port *port);
 /* Send a management datagram from queue pair 1 to that of an address. */
 void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD]);
 bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);

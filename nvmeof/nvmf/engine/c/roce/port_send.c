@@ -36,6 +36,35 @@ bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 	return sent >= 0 || errno != EMSGSIZE;
 }
 
+void ro_port_send_late(struct ro_port *port, const union ro_addr *to, const uint8_t *packet, uint32_t len)
+{
+	struct ro_outbox *out = &port->out;
+	const unsigned int i = out->count++;
+
+	memcpy(out->packets[i], packet, len);
+	out->to[i] = *to;
+	out->iov[i] = (struct iovec){ out->packets[i], len };
+	out->msgs[i].msg_hdr = (struct msghdr){
+		.msg_name = &out->to[i].sa, .msg_namelen = ro_addr_len(to), .msg_iov = &out->iov[i], .msg_iovlen = 1,
+	};
+	if (capture_on())
+		capture_segments(&port->addr.sa, &to->sa, out->packets[i], len, len);
+	if (out->count == RO_BATCH)
+		ro_port_send_rest(port);
+}
+
+void ro_port_send_rest(struct ro_port *port)
+{
+	struct ro_outbox *out = &port->out;
+
+	/* what the socket does not take is lost, as on the way */
+	if (out->count == 1)
+		(void)sendmsg(port->fd, &out->msgs[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else if (out->count)
+		(void)sendmmsg(port->fd, out->msgs, out->count, MSG_DONTWAIT | MSG_NOSIGNAL);
+	out->count = 0;
+}
+
 void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD])
 {
 	uint8_t buf[RO_UD_PACKET];

@@ -67,11 +67,23 @@ static struct iw_visit watch_visit(void *owner, bool polled)
 {
 	struct ro_attached *a = owner;
 	struct ro_port *port = a->port;
-	/* an armed queue may be the last to visit for a while */
-	struct iw_visit v = ro_port_visit(port, polled && !iw_cq_armed(a->steady.cq));
-	const struct ro_attached *watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	const uint32_t visits = atomic_load_explicit(&port->visits, memory_order_relaxed);
+	const struct ro_attached *watcher;
+	struct iw_visit v;
 
-	atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed);
+	/*
+	 * A different queue received for this one since its last turn.  So a thread that polls several, as one for sends and
+	 * one for receives, asks the socket once, and posts its answers before it asks again.
+	 */
+	if (polled && visits != a->seen) {
+		a->seen = visits;
+		return (struct iw_visit){ .more = atomic_load_explicit(&port->left, memory_order_relaxed) };
+	}
+	/* an armed queue may be the last to visit for a while */
+	v = ro_port_visit(port, polled && !iw_cq_armed(a->steady.cq));
+	watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	atomic_store_explicit(&port->left, v.more, memory_order_relaxed);
+	a->seen = atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed) + 1;
 	if (polled && v.bytes && watcher && watcher != a) {
 		iw_lock(&port->watch_lock);
 		watch_move(port, NULL);

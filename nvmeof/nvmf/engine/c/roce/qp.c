@@ -31,6 +31,7 @@ static void qp_memory_free(struct ro_qp *qp)
 void ro_qp_free(struct ro_qp *qp)
 {
 	ro_number_take(qp);
+	ro_ahead_free(qp);
 	iw_windows_release(&qp->windows);
 	iw_helper_forget(&qp->caller);
 	ro_tick_stop(qp);
@@ -155,6 +156,7 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	qp->ird = (uint16_t)(path->ird < RO_MAX_RD ? path->ird : RO_MAX_RD);
 	qp->req.window = RO_WINDOW_FIRST;
 	qp->req.alpha = RO_ALPHA;
+	qp->req.spacing = 2 * RO_DENSE;
 	qp->rsp.epsn = path->epsn;
 	if (path->receives)
 		ro_qp_set_state(qp, IBV_QPS_RTR);
@@ -178,6 +180,7 @@ void ro_qp_reap(struct ro_qp *qp)
 	list_remove(&qp->held);
 	iw_lock(&qp->lock);
 	qp->port = NULL;
+	ro_ahead_free(qp);
 	iw_unlock(&qp->lock);
 	iw_unlock(&port->lock);
 	ro_port_detach(port, recv);

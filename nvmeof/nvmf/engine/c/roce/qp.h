@@ -20,9 +20,11 @@ enum {
 	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
 	RO_WINDOW_FIRST = 32,
 	RO_WINDOW_MAX = 128,
+	RO_TRAIN = 15,			/* packets at once: of the kernel's limits, that of 64 KiB comes first with whole packets */
 	RO_ALPHA = 1024,
 	RO_ALPHA_SHARE = 16,		/* the share of alpha that changes at a time */
 	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
+	RO_DENSE = 32,			/* losses with fewer packets between them, on average, are taken for congestion */
 };
 
 /* A send work request. */
@@ -68,9 +70,12 @@ struct ro_requester {
 	uint32_t calm_psn;		/* the window was cut for packets before it, while calming */
 	bool calming;
 	bool cut;			/* since the window grew */
-	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
+	uint32_t spacing, since;	/* packets between losses, on average, and since the last one */
+	uint32_t read_end[RO_MAX_RD];	/* behind the responses that are expected, by reads_head, reads_tail */
 	uint32_t reads_head, reads_tail;
-	bool rewound;			/* since the last progress */
+	bool rewound;			/* since the last progress, at rewound_at */
+	uint64_t rewound_at;
+	uint32_t ahead_psn;		/* of the last response after a gap */
 	bool rnr;			/* wait until rnr_until */
 	uint64_t rnr_until;
 	unsigned int retries, rnr_retries;
@@ -88,8 +93,12 @@ struct ro_responder {
 	uint32_t have;			/* of the open Send: bytes received */
 	uint64_t va;			/* of the open Write */
 	uint32_t rkey, length, left;
-	bool nak_sent;			/* for this gap */
-	bool flushing;			/* later requests wait for a FLUSH */
+	bool nak_sent;			/* for this gap, or since a receive was missing */
+	bool gap;			/* a packet is missing */
+	bool stirred;			/* one came after it, since the last tick */
+	uint32_t ahead_psn;		/* of that */
+	struct ro_ahead *ahead;		/* ahead.c; NULL before the first gap */
+	bool flushing;			/* what follows has to wait for a FLUSH */
 	bool ack_due, ack_held;		/* held: until after a visit, see visit.c */
 	uint32_t unacked;		/* packets taken since the last acknowledgement */
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
@@ -129,7 +138,8 @@ struct ro_qp {
 	int access;			/* the peer's rights to memory, in addition to those of the region */
 	uint8_t flush;			/* enum ro_flush */
 	bool flush_known;
-	bool too_large;			/* a packet did not fit a part of the path */
+	bool too_large;			/* a packet did not fit the interface */
+	bool fits;			/* the peer has acknowledged a packet of full size */
 	struct ro_requester req;
 	struct ro_responder rsp;
 
@@ -240,7 +250,9 @@ uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t 
 /* Complete the packet that was begun last. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
-/* Whether a packet without payload can be added to a burst. */
+/* The last of a visit: an acknowledgement is sent with those of other queue pairs.  Under port->lock. */
+void ro_burst_send_late(struct ro_burst *b);
+/* Whether a packet without payload can be added to those that are in it. */
 bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode);
 
 /* Copy between a buffer and len bytes at off of a list of SGEs. */
@@ -255,8 +267,13 @@ int ro_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 /* ---- requester.c; connected, within a section ---- */
 
 void ro_send(struct ro_qp *qp, struct ro_burst *b);
-/* Send again from the oldest packet that is not acknowledged; lost: the network has dropped it. */
-void ro_rewind(struct ro_qp *qp, bool lost);
+enum ro_cause {
+	RO_NOT_READY,			/* the peer asked for it to be sent later */
+	RO_GAP,				/* the peer received what comes after it */
+	RO_SILENCE,			/* the peer acknowledged nothing */
+};
+/* Send again from the oldest packet that is not acknowledged. */
+void ro_rewind(struct ro_qp *qp, enum ro_cause cause);
 /* Return the number of packets that are sent and not acknowledged. */
 static inline uint32_t ro_outstanding(const struct ro_qp *qp)
 {
@@ -278,9 +295,21 @@ bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold);
 void ro_acknowledge_along(struct ro_qp *qp, struct ro_burst *b);
 /* Send an acknowledgement that is due. */
 void ro_acknowledge(struct ro_qp *qp);
+/* Ask again for a packet that is missing, if nothing arrived since the last call. */
+void ro_ask_again(struct ro_qp *qp);
 /* Whether an acknowledgement is due that may wait a little. */
 bool ro_ack_can_wait(const struct ro_qp *qp);
 uint32_t ro_reads_served(const struct ibv_qp *qp);
+
+/* ---- ahead.c ---- */
+
+/* Keep a request that arrived after a gap, if there is room. */
+void ro_ahead_keep(struct ro_qp *qp, const struct ro_packet *p);
+/* Pass on the kept requests that come next; true if any was taken.  Something must have been kept before. */
+bool ro_ahead_resume(struct ro_qp *qp, void (*take)(struct ro_qp *qp, const struct ro_packet *p));
+/* Whether there are kept requests. */
+bool ro_ahead_waits(const struct ro_qp *qp);
+void ro_ahead_free(struct ro_qp *qp);
 
 /* ---- timer.c; under iw_cm_lock ---- */
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The requester: sends the packets of posted work in the order of their PSNs, as many at a time as its window allows,
- * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window halves with each loss and
- * grows by a packet each time that a whole window was acknowledged.  Reported congestion (CNP, CE) reduces it by half
- * of alpha, once for the packets on the way; alpha is the share of recent windows with such a report.  DCQCN controls a
- * rate in the same way.
+ * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window grows by a packet each time
+ * that a whole one was acknowledged.  It halves when nothing is acknowledged for a while, and with each loss while losses
+ * are dense; a packet that is lost here and there is no sign of congestion.  Congestion that is told (CNP, CE) makes it
+ * smaller by half of alpha, once for what is on the way; alpha is the share of windows of which that was told lately.  It is
+ * what DCQCN does to a rate.
  */
 #include "qp.h"
+#include "util/clock.h"
 
 enum { ACK_EVERY = 16 };	/* packets, besides the last of each message */
 
@@ -56,9 +58,18 @@ void ro_sweep(struct ro_qp *qp)
 	}
 }
 
-void ro_rewind(struct ro_qp *qp, bool lost)
+/* Count a loss; whether the losses of late are as many as those of a congested path. */
+static bool losses_are_dense(struct ro_requester *r)
+{
+	r->spacing = (3 * r->spacing + r->since) / 4;
+	r->since = 0;
+	return r->spacing < RO_DENSE;
+}
+
+void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 {
 	struct ro_requester *r = &qp->req;
+	const bool lost = cause != RO_NOT_READY;
 
 	ro_sweep(qp);
 	r->tx = r->tail;
@@ -67,9 +78,10 @@ void ro_rewind(struct ro_qp *qp, bool lost)
 	if (r->tx != r->fresh && ro_sq(qp, r->tx)->kind)
 		r->tx_packet = (uint32_t)ro_psn_diff(r->una, ro_sq(qp, r->tx)->psn);
 	r->rewound = true;
+	r->rewound_at = clock_ns();
 	if (lost && r->tail != r->fresh && ro_sq(qp, r->tail)->kind == RO_FLUSH && !qp->flush_known)
 		qp->flush = qp->flush == RO_FLUSH_RXE ? RO_FLUSH_RIGHT : RO_FLUSH_RXE;
-	if (lost) {
+	if (cause == RO_SILENCE || (cause == RO_GAP && losses_are_dense(r))) {
 		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
 		r->grown = 0;
 	}
@@ -290,6 +302,21 @@ static bool held(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn)
 	return out >= r->window;
 }
 
+/*
+ * Whether the window has room for a part of a train only, and it is better to wait for more: each train costs a system call
+ * at both ends.  An acknowledgement comes, since one was asked for in every ACK_EVERY packets.
+ */
+static bool room_is_small(const struct ro_qp *qp, const struct ro_burst *b, const struct ro_swr *w, uint32_t psn)
+{
+	const struct ro_requester *r = &qp->req;
+	const uint32_t room = r->window - ((psn - r->una) & RO_MASK24);
+
+	if (ro_has_response(w->kind) || room >= RO_TRAIN || r->window < ACK_EVERY + RO_TRAIN ||
+	    (b->packets && b->packets < RO_TRAIN))
+		return false;
+	return ro_packets(w->len, qp->mtu) - r->tx_packet > room;
+}
+
 void ro_send(struct ro_qp *qp, struct ro_burst *b)
 {
 	struct ro_requester *r = &qp->req;
@@ -306,7 +333,7 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 					"allows none: one of its ends gave 0 as the number that may be open");
 			return;
 		}
-		if (w->kind && held(qp, w, psn))
+		if (w->kind && (held(qp, w, psn) || room_is_small(qp, b, w, psn)))
 			break;
 		if (r->tx == r->fresh)
 			begin(qp, w);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The responder: takes requests in the order of their PSNs, and answers them in that order.  A gap is reported
- * once; a repeated request is acknowledged again, or, if it has a response, answered again.
+ * once, and again if the missing packet is lost again; what came after it is kept (ahead.c).  A repeated request is
+ * acknowledged again, or, if it has a response, answered again.
  */
 #include "respond.h"
 
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
 	ANSWERS = 64,			/* packets of READ responses at once */
-	HOLD_PACKETS = 16,		/* taken since the last acknowledgement; from then on the next one is not held */
+	HOLD_PACKETS = RO_WINDOW_MAX / 2,	/* taken since the last acknowledgement, from which on the next is not held */
 };
 
 /* ---- answers ---- */
@@ -188,7 +189,8 @@ void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 static void receiver_not_ready(struct ro_qp *qp)
 {
 	qp->rsp.nak = RO_AETH_RNR | RNR_TIMER;
-	qp->rsp.nak_sent = true;	/* later packets are not a new gap */
+	qp->rsp.nak_sent = true;	/* what follows it is not another gap */
+	qp->rsp.gap = false;
 }
 
 static void take_send(struct ro_qp *qp, const struct ro_packet *p)
@@ -289,26 +291,46 @@ static bool permitted(const struct ro_qp *qp, uint8_t kind)
 	return kind > RO_ATOMIC_WRITE || !(rights[kind] & ~qp->access);
 }
 
-void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
+/* A packet comes after one that is missing. */
+static void missing(struct ro_qp *qp, const struct ro_packet *p)
 {
 	struct ro_responder *r = &qp->rsp;
-	const int32_t ahead = ro_psn_diff(p->bth.psn, r->epsn);
+	/* if a later one came before it, the peer has sent again from the missing one on, which was lost again */
+	const bool again = r->gap && ro_psn_diff(p->bth.psn, r->ahead_psn) < 0;
 
-	if (ahead > 0) {
-		if (!r->nak_sent)
-			r->nak = RO_NAK_SEQUENCE;
-		r->nak_sent = true;
+	r->gap |= !r->nak_sent;
+	if (!r->nak_sent || again)
+		r->nak = RO_NAK_SEQUENCE;
+	r->nak_sent = true;
+	if (!r->gap)
 		return;
+	r->ahead_psn = p->bth.psn;
+	r->stirred = true;
+	ro_ahead_keep(qp, p);
+	ro_tick_want(qp);
+}
+
+void ro_ask_again(struct ro_qp *qp)
+{
+	struct ro_responder *r = &qp->rsp;
+	struct ro_burst b;
+
+	if (r->gap && !r->stirred && r->reads_tail == r->reads_head) {
+		ro_burst_begin(&b, qp);
+		send_aeth(qp, &b, RO_NAK_SEQUENCE, r->epsn);
+		ro_burst_send(&b);
 	}
-	if (ahead < 0) {
-		ro_respond_again(qp, p);
-		return;
-	}
-	if (r->flushing) {
+	r->stirred = false;
+}
+
+/* Carry out the request that comes next. */
+static void take(struct ro_qp *qp, const struct ro_packet *p)
+{
+	if (qp->rsp.flushing) {
 		receiver_not_ready(qp);
 		return;
 	}
-	r->nak_sent = false;
+	qp->rsp.nak_sent = qp->rsp.gap = false;
 	if (!in_place(qp, p))
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, IBV_WC_LOC_QP_OP_ERR,
 		       "the peer sent a packet at a wrong place or of a wrong length");
@@ -321,4 +343,24 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
 		take_write(qp, p);
 	else
 		ro_respond_memory(qp, p);
+}
+
+void ro_respond(struct ro_qp *qp, const struct ro_packet *p)
+{
+	struct ro_responder *r = &qp->rsp;
+	const int32_t ahead = ro_psn_diff(p->bth.psn, r->epsn);
+
+	if (ahead > 0) {
+		missing(qp, p);
+		return;
+	}
+	if (ahead < 0) {
+		ro_respond_again(qp, p);
+		return;
+	}
+	take(qp, p);
+	if (!ro_ahead_waits(qp) || !ro_qp_up(qp))
+		return;
+	r->ack_due |= ro_ahead_resume(qp, take);
+	r->gap |= !r->nak_sent && ro_ahead_waits(qp);	/* one more is missing, and its repetition is likely on the way */
 }

@@ -45,11 +45,24 @@ static void send_again(struct ro_qp *qp)
 		ro_burst_send(&b);
 }
 
+/*
+ * Whether packets do not arrive because they are too large for a part of the way.  The kernel remembers what routers told,
+ * but it may be forged: it is believed only if nothing arrives, and no packet of full size ever did.
+ */
+static bool way_is_narrow(const struct ro_qp *qp)
+{
+	enum { TRIES = 2 };
+
+	if (qp->too_large)
+		return true;
+	return !qp->fits && qp->req.retries >= TRIES && ro_port_path_mtu(qp->port, &qp->peer) < qp->mtu;
+}
+
 static void expired(struct ro_qp *qp)
 {
 	struct ro_requester *r = &qp->req;
 
-	if (qp->too_large) {
+	if (way_is_narrow(qp)) {
 		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
 				"a part of the path to the peer has a smaller MTU than its ends: the kernel remembers "
 				"it, and a new connection uses smaller packets");
@@ -60,7 +73,7 @@ static void expired(struct ro_qp *qp)
 				"the peer acknowledged nothing, and retries are exceeded");
 		return;
 	}
-	ro_rewind(qp, true);
+	ro_rewind(qp, RO_SILENCE);
 	send_again(qp);
 }
 
@@ -75,8 +88,10 @@ static void look(struct ro_qp *qp, uint64_t now)
 	struct iw_epoch *section = iw_section_lock(&qp->lock);
 	const bool busy = ro_outstanding(qp) || r->rnr;
 
-	if (ro_qp_up(qp))
+	if (ro_qp_up(qp)) {
+		ro_ask_again(qp);
 		ro_acknowledge(qp);
+	}
 	if (!ro_qp_up(qp)) {
 		r->quiet_since = 0;
 	} else if (r->rnr) {

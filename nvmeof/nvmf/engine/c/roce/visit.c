@@ -65,7 +65,7 @@ static void leave(struct ro_port *port)
 			ro_send(qp, &b);
 			if (qp->port) {
 				ro_acknowledge_along(qp, &b);
-				ro_burst_send(&b);
+				ro_burst_send_late(&b);
 			}
 		}
 	}
