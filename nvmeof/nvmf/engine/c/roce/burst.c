@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that are adjacent in a buffer and sent at once.  Payload is copied, so that the ICRC matches the bytes that
- * are sent even if the application changes them meanwhile.  Under the lock of the queue pair.
+ * Packets built side by side and sent at once.  Payload is copied, so that the ICRC is of the bytes that are sent
+ * although the application may change them meanwhile, and the ICRC is computed on the way of the copy.  Under the lock of
+ * the queue pair.
  */
 #include "qp.h"
 
@@ -48,10 +49,25 @@ uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t 
 	if (b->packets && !burst_fits(b, size))
 		ro_burst_send(b);
 	p = b->buf + b->len;
+	b->end = size - RO_ICRC;
+	b->covered = 0;
 	h.qpn = b->qp->dqpn;
 	h.pad = (uint8_t)pad;
 	ro_bth_put(p, &h);
 	return p;
+}
+
+void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len)
+{
+	const uint32_t hdr = ro_ops[packet[0]].hdr;
+
+	if (!b->covered) {
+		b->crc = ro_icrc_begin(&b->qp->flow, (uint16_t)b->packets, packet, b->end);
+		b->crc = ro_crc32(b->crc, packet + RO_BTH, hdr - RO_BTH);
+		b->covered = hdr;
+	}
+	b->crc = ro_crc32_copy(b->crc, packet + b->covered, from, len);
+	b->covered += len;
 }
 
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len)
@@ -60,8 +76,11 @@ void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len)
 	uint32_t icrc;
 
 	memset(packet + end - pad, 0, pad);
-	icrc = (packet[0] == RO_OP_FLUSH && b->qp->flush == RO_FLUSH_RXE ? ro_icrc_rxe_flush : ro_icrc)(
-		&b->qp->flow, (uint16_t)b->packets, packet, end);
+	if (b->covered)
+		icrc = ro_icrc_end(ro_crc32(b->crc, packet + b->covered, end - b->covered));
+	else
+		icrc = (packet[0] == RO_OP_FLUSH && b->qp->flush == RO_FLUSH_RXE ? ro_icrc_rxe_flush : ro_icrc)(
+			&b->qp->flow, (uint16_t)b->packets, packet, end);
 	memcpy(packet + end, &icrc, RO_ICRC);
 	if (!b->packets)
 		b->seg = size;
@@ -71,9 +90,9 @@ void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len)
 }
 
 enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint32_t off,
-			   uint8_t *buf, uint32_t len, bool to_sges)
+			   uint8_t *buf, uint32_t len, struct ro_burst *into)
 {
-	const int access = IW_ACCESS_LOCAL | (to_sges ? IBV_ACCESS_LOCAL_WRITE : 0);
+	const int access = IW_ACCESS_LOCAL | (into ? 0 : IBV_ACCESS_LOCAL_WRITE);
 
 	for (uint32_t i = 0; i < num_sge && len; i++) {
 		uint32_t n = sge[i].length;
@@ -89,11 +108,12 @@ enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, u
 		a = iw_mr_look(pd, NULL, sge[i].lkey, sge[i].addr + off, n, access);
 		if (a != IW_OK)
 			return a;
-		if (to_sges)
+		if (into) {
+			ro_burst_copy(into, buf, (const void *)(uintptr_t)(sge[i].addr + off), n);
+		} else {
 			memcpy((void *)(uintptr_t)(sge[i].addr + off), buf, n);
-		else
-			memcpy(buf, (const void *)(uintptr_t)(sge[i].addr + off), n);
-		buf += n;
+			buf += n;
+		}
 		len -= n;
 		off = 0;
 	}

@@ -188,7 +188,7 @@ static void read_data(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	if (ro_sge_copy(qp->qp.pd, qp->req.sge + (size_t)(index & (qp->req.size - 1)) * qp->cap.max_send_sge,
-			w->num_sge, off, (uint8_t *)(uintptr_t)p->payload, p->len, true) != IW_OK) {
+			w->num_sge, off, (uint8_t *)(uintptr_t)p->payload, p->len, NULL) != IW_OK) {
 		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR, "the destination of a READ is not registered for it");
 		return;
 	}
@@ -210,7 +210,7 @@ static void atomic_data(struct ro_qp *qp, const struct ro_packet *p)
 	if (p->bth.psn != qp->req.una || !w || w->kind != RO_ATOMIC)
 		return;		/* a repeated response, or one without a request */
 	if (ro_sge_copy(qp->qp.pd, qp->req.sge + (size_t)(index & (qp->req.size - 1)) * qp->cap.max_send_sge,
-			w->num_sge, 0, (uint8_t *)&value, sizeof(value), true) != IW_OK) {
+			w->num_sge, 0, (uint8_t *)&value, sizeof(value), NULL) != IW_OK) {
 		ro_fail_request(qp, index, IBV_WC_LOC_PROT_ERR,
 				"memory for the result of an atomic operation is not registered for it");
 		return;

@@ -10,8 +10,11 @@
 enum { CRC32_WAYS = 2 };
 enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is faster; it takes multiples of 16 */
 
-/* Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least. */
-typedef void crc32_fold(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16]);
+/*
+ * Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least.  The bytes
+ * are also copied to "to", unless it is NULL: each is read once then, which counts if they are not in the cache.
+ */
+typedef void crc32_fold(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, uint8_t left[16]);
 
 /* Set the ways of this processor, the fastest first, and return their number. */
 unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS]);

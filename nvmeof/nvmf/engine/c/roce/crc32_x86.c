@@ -28,24 +28,34 @@ __attribute__((target("sse4.1,pclmul"))) static inline __m128i fold(__m128i x, _
 					      _mm_clmulepi64_si128(x, k, 0x11)));
 }
 
-__attribute__((target("sse4.1,pclmul"))) static void folded(uint32_t crc, const uint8_t *p, size_t len,
+__attribute__((target("sse4.1,pclmul"))) static inline __m128i take(uint8_t **to, const uint8_t *p)
+{
+	const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+
+	if (*to) {
+		_mm_storeu_si128((__m128i *)(void *)*to, v);
+		*to += sizeof(v);
+	}
+	return v;
+}
+
+__attribute__((target("sse4.1,pclmul"))) static void folded(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len,
 							    uint8_t left[16])
 {
 	const __m128i k4 = _mm_set_epi64x((long long)k512[1], (long long)k512[0]);
 	const __m128i k1 = _mm_set_epi64x((long long)k128[1], (long long)k128[0]);
-	const __m128i *v = (const __m128i *)(const void *)p;
-	__m128i x0 = _mm_xor_si128(_mm_loadu_si128(v), _mm_cvtsi32_si128((int)crc));
-	__m128i x1 = _mm_loadu_si128(v + 1), x2 = _mm_loadu_si128(v + 2), x3 = _mm_loadu_si128(v + 3);
+	__m128i x0 = _mm_xor_si128(take(&to, p), _mm_cvtsi32_si128((int)crc));
+	__m128i x1 = take(&to, p + 16), x2 = take(&to, p + 32), x3 = take(&to, p + 48);
 
-	for (v += 4, len -= 64; len >= 64; v += 4, len -= 64) {
-		x0 = fold(x0, k4, _mm_loadu_si128(v));
-		x1 = fold(x1, k4, _mm_loadu_si128(v + 1));
-		x2 = fold(x2, k4, _mm_loadu_si128(v + 2));
-		x3 = fold(x3, k4, _mm_loadu_si128(v + 3));
+	for (p += 64, len -= 64; len >= 64; p += 64, len -= 64) {
+		x0 = fold(x0, k4, take(&to, p));
+		x1 = fold(x1, k4, take(&to, p + 16));
+		x2 = fold(x2, k4, take(&to, p + 32));
+		x3 = fold(x3, k4, take(&to, p + 48));
 	}
 	x0 = fold(fold(fold(x0, k1, x1), k1, x2), k1, x3);
-	for (; len >= 16; v++, len -= 16)
-		x0 = fold(x0, k1, _mm_loadu_si128(v));
+	for (; len >= 16; p += 16, len -= 16)
+		x0 = fold(x0, k1, take(&to, p));
 	_mm_storeu_si128((__m128i *)(void *)left, x0);
 }
 
@@ -62,7 +72,18 @@ VERY_WIDE static inline __m512i very_wide_constant(const uint64_t k[2])
 	return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)k[1], (long long)k[0]));
 }
 
-VERY_WIDE static void folded_very_wide(uint32_t crc, const uint8_t *p, size_t len, uint8_t left[16])
+VERY_WIDE static inline __m512i very_wide_take(uint8_t **to, const uint8_t *p)
+{
+	const __m512i v = _mm512_loadu_si512(p);
+
+	if (*to) {
+		_mm512_storeu_si512(*to, v);
+		*to += sizeof(v);
+	}
+	return v;
+}
+
+VERY_WIDE static void folded_very_wide(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, uint8_t left[16])
 {
 	const __m512i far = very_wide_constant(k2048), near = very_wide_constant(k512);
 	const __m128i k1 = _mm_set_epi64x((long long)k128[1], (long long)k128[0]);
@@ -70,27 +91,27 @@ VERY_WIDE static void folded_very_wide(uint32_t crc, const uint8_t *p, size_t le
 	__m128i x;
 
 	if (len < VERY_WIDE_MIN) {
-		folded(crc, p, len, left);
+		folded(crc, to, p, len, left);
 		return;
 	}
-	a = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-	b = _mm512_loadu_si512(p + 64);
-	c = _mm512_loadu_si512(p + 128);
-	d = _mm512_loadu_si512(p + 192);
+	a = _mm512_xor_si512(very_wide_take(&to, p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+	b = very_wide_take(&to, p + 64);
+	c = very_wide_take(&to, p + 128);
+	d = very_wide_take(&to, p + 192);
 	for (p += 256, len -= 256; len >= 256; p += 256, len -= 256) {
-		a = very_wide_fold(a, far, _mm512_loadu_si512(p));
-		b = very_wide_fold(b, far, _mm512_loadu_si512(p + 64));
-		c = very_wide_fold(c, far, _mm512_loadu_si512(p + 128));
-		d = very_wide_fold(d, far, _mm512_loadu_si512(p + 192));
+		a = very_wide_fold(a, far, very_wide_take(&to, p));
+		b = very_wide_fold(b, far, very_wide_take(&to, p + 64));
+		c = very_wide_fold(c, far, very_wide_take(&to, p + 128));
+		d = very_wide_fold(d, far, very_wide_take(&to, p + 192));
 	}
 	d = very_wide_fold(very_wide_fold(very_wide_fold(a, near, b), near, c), near, d);
 	for (; len >= 64; p += 64, len -= 64)
-		d = very_wide_fold(d, near, _mm512_loadu_si512(p));
+		d = very_wide_fold(d, near, very_wide_take(&to, p));
 	x = fold(_mm512_castsi512_si128(d), k1, _mm512_extracti32x4_epi32(d, 1));
 	x = fold(x, k1, _mm512_extracti32x4_epi32(d, 2));
 	x = fold(x, k1, _mm512_extracti32x4_epi32(d, 3));
 	for (; len >= 16; p += 16, len -= 16)
-		x = fold(x, k1, _mm_loadu_si128((const __m128i *)(const void *)p));
+		x = fold(x, k1, take(&to, p));
 	_mm_storeu_si128((__m128i *)(void *)left, x);
 }
 

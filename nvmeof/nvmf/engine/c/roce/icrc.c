@@ -58,18 +58,23 @@ static uint32_t before(uint32_t crc)
 	return (crc ^ table[0][i]) << 8 | i;
 }
 
-static uint32_t sum(crc32_fold *way, uint32_t crc, const uint8_t *p, size_t len)
+/* to: a copy of the bytes, or NULL. */
+static uint32_t sum(crc32_fold *way, uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
 {
 	if (way && len >= CRC32_WIDE_MIN) {
 		size_t wide = len & ~(size_t)15;
 		uint8_t left[16];
 
-		way(crc, p, wide, left);
+		way(crc, to, p, wide, left);
 		crc = plain(0, left, sizeof(left));
 		p += wide;
 		len -= wide;
+		to = to ? to + wide : NULL;
 	}
-	return plain(crc, p, len);
+	if (!to)
+		return plain(crc, p, len);
+	memcpy(to, p, len);
+	return plain(crc, to, len);	/* of the copy: the bytes may change */
 }
 
 /* Choose the fastest way of those that give the same result as the table. */
@@ -81,7 +86,7 @@ static void choose(void)
 	unsigned int n = crc32_native(ways);
 
 	for (unsigned int i = 0; i < n && !crc32_wide; i++)
-		if (sum(ways[i], 7, text, len) == plain(7, text, len))
+		if (sum(ways[i], 7, NULL, text, len) == plain(7, text, len))
 			crc32_wide = ways[i];
 }
 
@@ -111,7 +116,13 @@ static void make(void)
 uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len)
 {
 	pthread_once(&once, make);
-	return sum(crc32_wide, crc, buf, len);
+	return sum(crc32_wide, crc, NULL, buf, len);
+}
+
+uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len)
+{
+	pthread_once(&once, make);
+	return sum(crc32_wide, crc, to, from, len);
 }
 
 static void flow_half(uint8_t to[16], uint16_t *port, const struct sockaddr *sa)
@@ -174,19 +185,31 @@ static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f,
 	return (uint32_t)(p - buf) + UDP + RO_BTH;
 }
 
-/* again: the number of bytes of the packet that count a second time. */
-static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len, uint32_t again)
+uint32_t ro_icrc_begin(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
 {
 	uint8_t buf[V6 + UDP + RO_BTH];
-	uint32_t n = headers(buf, flow, ip_id, packet, len), crc;
+	uint32_t n = headers(buf, flow, ip_id, packet, len);
 
 	pthread_once(&once, make);
-	crc = ro_crc32(plain(seed, buf, n), packet + RO_BTH, len - RO_BTH);
-	crc = ~ro_crc32(crc, packet, again);
+	return plain(seed, buf, n);
+}
+
+uint32_t ro_icrc_end(uint32_t crc)
+{
+	crc = ~crc;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	crc = __builtin_bswap32(crc);
 #endif
 	return crc;
+}
+
+/* again: how many bytes of the packet count a second time. */
+static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len, uint32_t again)
+{
+	uint32_t crc = ro_icrc_begin(flow, ip_id, packet, len);
+
+	crc = ro_crc32(crc, packet + RO_BTH, len - RO_BTH);
+	return ro_icrc_end(ro_crc32(crc, packet, again));
 }
 
 uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)

@@ -32,6 +32,16 @@ void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct 
 /* Continue a CRC over len bytes, without inversion at either end. */
 uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len);
 
+/* The same of a copy that it makes. */
+uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len);
+
+/*
+ * The ICRC in parts: the register after the headers up to the BTH of a packet whose ICRC follows len bytes; the rest goes
+ * through ro_crc32() or ro_crc32_copy(); and the ICRC, as it is to be stored with memcpy.
+ */
+uint32_t ro_icrc_begin(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
+uint32_t ro_icrc_end(uint32_t crc);
+
 /*
  * The ICRC, to be stored with memcpy, of a packet that has len bytes from its BTH to its ICRC, in an IPv4 packet with
  * this identification.

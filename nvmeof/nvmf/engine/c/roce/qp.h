@@ -202,6 +202,7 @@ enum { RO_BURST = 61440 };
 struct ro_burst {
 	struct ro_qp *qp;
 	uint32_t len, seg, packets;
+	uint32_t end, covered, crc;	/* of the packet that is begun: its length without ICRC, and the first bytes' CRC */
 	bool closed;
 	uint8_t buf[RO_BURST];
 };
@@ -247,6 +248,8 @@ void ro_numbers_each(void (*call)(struct ro_qp *qp));
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp);
 /* Make room for a packet with len bytes of payload; returns its header, which is filled in for its opcode. */
 uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len);
+/* Add to the payload of the packet that was begun last; its headers are complete. */
+void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len);
 /* Complete the packet that was begun last. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
@@ -255,9 +258,9 @@ void ro_burst_send_late(struct ro_burst *b);
 /* Whether a packet without payload can be added to those that are in it. */
 bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode);
 
-/* Copy between a buffer and len bytes at off of a list of SGEs. */
+/* Copy len bytes at off of a list of SGEs from a buffer, or, if into is not NULL, to its packet that is in the buffer. */
 enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t num_sge, uint32_t off,
-			   uint8_t *buf, uint32_t len, bool to_sges);
+			   uint8_t *buf, uint32_t len, struct ro_burst *into);
 
 /* ---- post.c ---- */
 

@@ -128,7 +128,7 @@ static uint8_t *put_reth(uint8_t *p, uint64_t va, uint32_t rkey, uint32_t len)
 	return p + RO_RETH;
 }
 
-static bool load(struct ro_qp *qp, uint32_t index, uint32_t off, uint8_t *to, uint32_t len)
+static bool load(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t off, uint8_t *packet, uint32_t len)
 {
 	const size_t slot = index & (qp->req.size - 1);
 	const struct ro_swr *w = &qp->req.sq[slot];
@@ -136,11 +136,11 @@ static bool load(struct ro_qp *qp, uint32_t index, uint32_t off, uint8_t *to, ui
 	if (!len)
 		return true;
 	if (w->inline_data) {
-		memcpy(to, qp->req.data + slot * qp->cap.max_inline_data + off, len);
+		ro_burst_copy(b, packet, qp->req.data + slot * qp->cap.max_inline_data + off, len);
 		return true;
 	}
-	return ro_sge_copy(qp->qp.pd, qp->req.sge + slot * qp->cap.max_send_sge, w->num_sge, off, to, len,
-			   false) == IW_OK;
+	return ro_sge_copy(qp->qp.pd, qp->req.sge + slot * qp->cap.max_send_sge, w->num_sge, off, packet, len,
+			   b) == IW_OK;
 }
 
 static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t window_left)
@@ -163,7 +163,7 @@ static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, ui
 		ext = put_reth(ext, w->raddr, w->rkey, w->len);
 	if (ro_ops[bth.opcode].flags & (RO_F_IMM | RO_F_INV))
 		ro_put32(ext, w->imm);
-	if (!load(qp, index, off, packet + ro_ops[bth.opcode].hdr, len))
+	if (!load(qp, b, index, off, packet, len))
 		return false;
 	ro_burst_seal(b, packet, len);
 	return true;
@@ -232,7 +232,7 @@ static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct
 	uint8_t *packet = ro_burst_packet(b, &bth, w->len), *ext = packet + RO_BTH;
 
 	put_reth(ext, w->raddr, w->rkey, w->len);
-	if (!load(qp, index, 0, ext + RO_RETH, w->len))
+	if (!load(qp, b, index, 0, packet, w->len))
 		return false;
 	ro_burst_seal(b, packet, w->len);
 	expect_one(&qp->req, w);

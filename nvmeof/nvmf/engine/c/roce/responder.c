@@ -214,7 +214,7 @@ static void take_send(struct ro_qp *qp, const struct ro_packet *p)
 		return;
 	}
 	if (p->len && ro_sge_copy(qp->recv_pd, sge, wr->num_sge, r->have, (uint8_t *)(uintptr_t)p->payload, p->len,
-				  true) != IW_OK) {
+				  NULL) != IW_OK) {
 		ro_refuse(qp, RO_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
 		       "the memory of a receive is not registered for it");
 		return;
