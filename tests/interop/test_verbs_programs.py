@@ -14,29 +14,25 @@ import pytest
 NVMEOF = [sys.executable, "-m", "nvmf.cli.main"]
 LIMIT = 60.0
 
+PERFTEST = [f"ib_{what}_{kind}" for what in ("send", "write", "read") for kind in ("bw", "lat")]
 CONNECTED = [
     ["rping", "-C", "10", "-v"],
     ["rdma_server"],
     ["ucmatose", "-C", "10"],
-    ["ib_send_bw", "-R", "-n", "100"],
-    ["ib_read_bw", "-R", "-n", "100"],
-    ["ib_write_lat", "-R", "-n", "100"],
+    *([program, "-R", "-n", "100"] for program in PERFTEST),
 ]
 """Programs that connect by librdmacm.
 
 The server of perftest closes its listener and listens again on the same port.
 """
 
+ATOMIC = ["ib_atomic_bw", "ib_atomic_lat"]
 ROCE = [
     ["ibv_rc_pingpong", "-g", "0", "-n", "100"],
     ["ibv_rc_pingpong", "-g", "0", "-n", "100", "-e", "-N"],
     ["ibv_srq_pingpong", "-g", "0", "-n", "100"],
-    ["ib_send_bw", "-x", "0", "-n", "100"],
-    ["ib_read_bw", "-x", "0", "-n", "100"],
-    ["ib_write_bw", "-x", "0", "-n", "100"],
-    ["ib_write_lat", "-x", "0", "-n", "100"],
-    ["ib_atomic_bw", "-x", "0", "-n", "100"],
-    ["ib_atomic_bw", "-R", "-n", "100"],
+    *([program, "-x", "0", "-n", "100"] for program in PERFTEST),
+    *([program, *how, "-n", "100"] for program in ATOMIC for how in (["-x", "0"], ["-R"])),
 ]
 """Programs that connect their queue pairs by hand, or need what iWARP does not have."""
 
