@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lab import network
+from lab import bench_rxe, network
 from lab.cells import use_device
 from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
@@ -97,6 +97,22 @@ class Row:
         """The ratio of our rate to nvmet's in each round."""
         pairs = zip(self.ours_iops, self.nvmet_iops, strict=True)
         return [ours / nvmet for ours, nvmet in pairs]
+
+
+@dataclass(frozen=True)
+class WayRow:
+    """The same for our target over rxe and over the embedded RoCEv2 device, see bench_rxe."""
+
+    kernel: str
+    workload: str
+    rxe_iops: list[float]
+    embedded_iops: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """The ratio of the rate over the embedded device to that over rxe in each round."""
+        pairs = zip(self.embedded_iops, self.rxe_iops, strict=True)
+        return [embedded / rxe for embedded, rxe in pairs]
 
 
 class RamDisk(KernelTarget):
@@ -177,6 +193,37 @@ def compare(guest: Guest, kind: str, rounds: int, seconds: int) -> list[Row]:
     ]
 
 
+def compare_ways(guest: Guest, cable: Network, rounds: int, seconds: int) -> list[WayRow]:
+    """Measure our target in the guest on rxe and on the embedded device, in turn."""
+    rates: dict[str, dict[Workload, list[float]]] = {
+        way: {workload: [] for workload in WORKLOADS} for way in bench_rxe.DEVICES
+    }
+    for number in range(1, rounds + 1):
+        for way, found in rates.items():
+            with bench_rxe.serving(guest, way):
+                for w in WORKLOADS:
+                    rate = bench_rxe.rate(cable, w.rw, w.block, w.depth, seconds)
+                    found[w].append(rate)
+                    print(f"  round {number} of {rounds}, {way}: {w}: {rate:.0f}",
+                          file=sys.stderr, flush=True)  # fmt: skip
+    release = guest.kernel.release
+    return [WayRow(release, str(w), rates["rxe"][w], rates["embedded"][w]) for w in WORKLOADS]
+
+
+def table_of_ways(rows: Sequence[WayRow]) -> str:
+    """Return the table of compare_ways()."""
+    lines = [
+        "| kernel | workload | rxe: IOPS | embedded: IOPS | embedded to rxe: median (each) |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        each = ", ".join(f"{ratio:.2f}" for ratio in row.ratios)
+        rates = [f"{statistics.median(x):,.0f}" for x in (row.rxe_iops, row.embedded_iops)]
+        middle = f"{statistics.median(row.ratios):.2f} ({each})"
+        lines.append("| " + " | ".join((row.kernel, row.workload, *rates, middle)) + " |")
+    return "\n".join(lines)
+
+
 def table(rows: Sequence[Row]) -> str:
     """Return the table for the terminal and the README."""
     lines = [
@@ -199,11 +246,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="times each is measured (3)")
     parser.add_argument("--seconds", type=int, default=3, help="of each measurement (3)")
     parser.add_argument("--device", choices=("rxe", "siw"), help="only this one")
+    parser.add_argument(
+        "--embedded", action="store_true",
+        help="instead, our target in the guest on the embedded RoCEv2 device beside rxe",
+    )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures there too")
     parser.add_argument("-o", "--output-format", choices=("normal", "json"), default="normal")
     args = parser.parse_args()
     series = (os.environ.get("NVMF_LAB_KERNELS") or SERIES[0]).split()
     rows: list[Row] = []
+    ways: list[WayRow] = []
     try:
         cable = Network()
     except CannotRun as error:
@@ -215,6 +267,9 @@ def main() -> int:
             if kernel is None:
                 raise CannotRun(f"kernel {name} is not prepared: ./dev lab does that.")
             with Guest(kernel, cable) as guest:
+                if args.embedded:
+                    ways += compare_ways(guest, cable, args.rounds, args.seconds)
+                    continue
                 for kind in (args.device,) if args.device else ("rxe", "siw"):
                     rows += compare(guest, kind, args.rounds, args.seconds)
     except (CannotRun, GuestError) as error:
@@ -222,10 +277,12 @@ def main() -> int:
         return 1
     finally:
         cable.close()
-    figures = json.dumps([asdict(row) | {"ratios": row.ratios} for row in rows], indent=2)
+    found: list[Row | WayRow] = [*rows, *ways]
+    figures = json.dumps([asdict(row) | {"ratios": row.ratios} for row in found], indent=2)
     if args.json:
         args.json.write_text(figures + "\n")
-    print(figures if args.output_format == "json" else table(rows))
+    text = table_of_ways(ways) if args.embedded else table(rows)
+    print(figures if args.output_format == "json" else text)
     return 0
 
 

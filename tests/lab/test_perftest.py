@@ -20,9 +20,10 @@ from lab.our_host import Outside
 from lab.running import Result
 
 COMMON = ["-F", "-n", "100"]
-BY_HAND = ["ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_atomic_bw"]
-BY_CM = ["ib_send_bw", "ib_write_lat"]
-CASES = [[program] for program in BY_HAND] + [[program, "-R"] for program in BY_CM]
+PROGRAMS = [
+    f"ib_{what}_{kind}" for what in ("send", "write", "read", "atomic") for kind in ("bw", "lat")
+]
+CASES = [[program, *how] for program in PROGRAMS for how in ([], ["-R"])]
 SECONDS = 240.0
 VERBS = [sys.executable, "-m", "nvmf.cli.main", "verbs", "--device", "roce", "--"]
 
