@@ -33,7 +33,7 @@ class Row:
     iops: float
     bytes_per_second: float
     share: float
-    """Of the rate without loss."""
+    """Share of the rate without loss."""
     packets: int
     dropped: int
 

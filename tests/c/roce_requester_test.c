@@ -145,7 +145,7 @@ static void losses(struct rig *rig)
 	rig_close(rig);
 }
 
-/* What was sent again is lost, too, and the peer says so. */
+/* A packet that was sent again is lost, too, and the peer says so. */
 static void lost_twice(struct rig *rig)
 {
 	uint64_t later;
