@@ -8,11 +8,13 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 NVMEOF = [sys.executable, "-m", "nvmf.cli.main"]
 LIMIT = 60.0
+WR_USER = Path(__file__).parents[1] / "support" / "wr_user.c"
 
 PERFTEST = [f"ib_{what}_{kind}" for what in ("send", "write", "read") for kind in ("bw", "lat")]
 CONNECTED = [
@@ -127,6 +129,25 @@ def test_iwarp_connects_nothing_by_hand() -> None:
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.parametrize("device", ["iwarp", "roce"])
+def test_work_in_batches(device: str, tmp_path: Path) -> None:
+    """A program that uses ibv_wr_start and so on with librdmacm, as SPDK does."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    program = tmp_path / "wr_user"
+    built = subprocess.run(
+        [compiler, "-O1", "-o", program, WR_USER, "-libverbs", "-lrdmacm"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert not built.returncode, built.stderr
+    words = on(device, str(program), "127.0.0.1")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
 
 
 def test_program_must_exist() -> None:
