@@ -172,7 +172,7 @@ class Rack:
         leg = self.legs[effect.leg]
         if self.cut[effect.leg]:
             core.failed(effect, ReplicaError(f"replica {effect.leg} is out of reach"))
-        elif effect.kind is Kind.FENCE:
+        elif effect.kind in (Kind.FENCE, Kind.RETURN):
             if writer < leg.writer:
                 core.failed(effect, Fenced(f"replica {effect.leg} has a different writer"))
                 self.start(writer, core)

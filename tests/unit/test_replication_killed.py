@@ -35,7 +35,7 @@ async def test_history_is_linearizable(tmp_path: Path, seed: int) -> None:
         # In the end a new writer reads every block.
         await cast.replace(0, 10)
         history = cast.history
-        print(f"{history.completed} accesses, {history.written} writes; {cast.both} both deposed")
+        print(f"{history.completed} accesses, {history.written} writes")
     assert history.violation() is None
     assert history.completed > 200
 

@@ -3,8 +3,8 @@
 
 - Mirror: a block device on several replicas
 - Log: an append-only log on several replicas
-- NamespaceReplica, FileReplica, MappedReplica: what both write to; Replica, QuickReplica: the
-  interfaces of such
+- NamespaceReplica, FileReplica, MappedReplica: what both write to; Replica, QuickReplica,
+  CarefulReplica: the interfaces of such
 - ReplicationError, with the subclasses QuorumLost, Deposed, Damaged, LogFull, ReplicaError
 
 store has MirrorStore, a mirror as the storage of a namespace.
@@ -28,9 +28,16 @@ from nvmf.replication.machine import (
 from nvmf.replication.mapped import MappedReplica
 from nvmf.replication.mirror import Mirror, ReplicaStatus
 from nvmf.replication.mirrorbase import MirrorState
-from nvmf.replication.replica import FileReplica, NamespaceReplica, QuickReplica, Replica
+from nvmf.replication.replica import (
+    CarefulReplica,
+    FileReplica,
+    NamespaceReplica,
+    QuickReplica,
+    Replica,
+)
 
 __all__ = [
+    "CarefulReplica",
     "Damaged",
     "Deposed",
     "Fenced",

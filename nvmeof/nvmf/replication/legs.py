@@ -10,13 +10,18 @@ from typing import Generic, TypeVar
 
 from nvmf.replication.machine import (
     Damaged,
+    Deposed,
     Effect,
+    Fenced,
     Kind,
     LegState,
     Machine,
     ReplicationError,
     Steps,
 )
+
+SLOT = 4096
+"""Bytes of a header slot; a replica begins with two of them."""
 
 
 @dataclass(eq=False)
@@ -31,6 +36,8 @@ class Leg:
     """Grows whenever it is lost: effects of an earlier one count no more."""
     slot: int = 0
     """Its newer header slot."""
+    had: bool = False
+    """This writer has fenced it once."""
 
 
 L = TypeVar("L", bound=Leg)
@@ -53,6 +60,14 @@ class LegMachine(Machine, ABC, Generic[L]):
     @abstractmethod
     def lose(self, index: int, error: Exception) -> None:
         """A replica failed: go on without it."""
+
+    @abstractmethod
+    def depose(self) -> None:
+        """A different writer has taken over: this one never writes again."""
+
+    @abstractmethod
+    def is_later(self, slots: list[bytes]) -> bool:
+        """Whether header slots have the epoch of a later writer."""
 
     def inside(self) -> list[int]:
         """The replicas that are in."""
@@ -112,13 +127,56 @@ class LegMachine(Machine, ABC, Generic[L]):
         """Fence replicas that are joining, and make persistent what has reached them."""
         chosen = list(indices)
         for kind in (Kind.FENCE, Kind.FLUSH):
-            yield from self.all_of(
-                [
-                    self.issue(Effect(i, kind, why=kind, generation=self.legs[i].generation))
-                    for i in chosen
-                    if self.legs[i].state is LegState.JOINING
-                ]
-            )
+            effects = [self._on(i, kind) for i in chosen if self.legs[i].state is LegState.JOINING]
+            yield from self.all_of(effects)
+            for effect in effects:
+                self.legs[effect.leg].had |= not effect.error
+
+    def fence_again(self, index: int) -> Steps[None]:
+        """Fence a replica that comes back, and make persistent what has reached it.
+
+        A different writer that has it is an earlier one, which could not be fenced yet, or one that
+        has taken over.  The latter must keep it, or it would be deposed as well, and nobody could
+        write.  It has fenced more replicas than it can lack, so if enough others are still this
+        writer's, there is no such writer.
+        """
+        leg = self.legs[index]
+        effect = self._on(index, Kind.RETURN)
+        yield [effect]
+        if isinstance(effect.error, Fenced) and not self.gone(effect):
+            mine = yield from self._still_mine()
+            if mine is not None and leg.had and mine <= len(self.legs) - self.takeover:
+                self.depose()
+                mine = None
+            if mine is None:
+                raise Deposed(
+                    f"cannot bring back replica {index}: a different writer has taken over"
+                )
+            effect = self._on(index, Kind.FENCE)
+            yield [effect]
+        self.settle(effect)
+        if not self.gone(effect):
+            leg.had = True
+            yield from self.all_of([self._on(index, Kind.FLUSH)])
+
+    def _on(self, index: int, kind: Kind) -> Effect:
+        why = Kind.FLUSH if kind is Kind.FLUSH else Kind.FENCE
+        return self.issue(Effect(index, kind, why=why, generation=self.legs[index].generation))
+
+    def _still_mine(self) -> Steps[int | None]:
+        """Ask the replicas that are in whose they are.  How many are this writer's; None: it is
+        deposed.
+        """
+        asked = {i: [self.read(i, at, SLOT) for at in (0, SLOT)] for i in self.inside()}
+        effects = [effect for pair in asked.values() for effect in pair]
+        fenced = not (yield from self.all_of(effects)) and any(
+            isinstance(effect.error, Fenced) for effect in effects
+        )
+        mine = [pair for pair in asked.values() if not any(e.error or self.gone(e) for e in pair)]
+        if fenced or any(self.is_later([effect.result for effect in pair]) for pair in mine):
+            self.depose()
+            return None
+        return len(mine)
 
     def bring_back(self, index: int, work: Callable[[int, int], Steps[None]]) -> Steps[object]:
         """Take a replica that is out in again, with work(index, generation)."""

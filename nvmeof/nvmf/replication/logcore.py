@@ -283,6 +283,10 @@ class LogCore(LegMachine[LogLeg]):
             self.progress()
             self.settled.open()
 
+    def depose(self) -> None:
+        """See LegMachine."""
+        self.stop(LogState.DEPOSED)
+
     def stop(self, state: LogState) -> None:
         """End all operations: they may or may not have been done."""
         if self.state is LogState.OPEN:

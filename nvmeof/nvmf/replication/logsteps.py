@@ -50,9 +50,18 @@ class LogSteps(LogCore):
                 stored += 1
         return stored
 
-    def _open(self) -> Steps[dict[int, Header]]:
-        """Fence the replicas, make persistent what has reached them, and read their headers."""
-        yield from self.fence(self.joining())
+    def is_later(self, slots: list[bytes]) -> bool:
+        """See LegMachine."""
+        try:
+            header = Header.best(slots)
+        except Damaged:
+            return False
+        return (
+            header is not None and header.same_log(self.header) and header.epoch > self.header.epoch
+        )
+
+    def _found(self) -> Steps[dict[int, Header]]:
+        """Read the headers of the replicas that are being taken in."""
         found = {}
         for index in self.joining():
             header = yield from self._header_of(index)

@@ -74,6 +74,8 @@ class Kind(StrEnum):
     WRITE = "write"
     FENCE = "fence"
     """Become the only writer: afterwards no write of an earlier one can reach the replica."""
+    RETURN = "return"
+    """The same, after the replica was lost: Fenced if a different writer has it."""
     FLUSH = "flush"
     """Make persistent all data that has reached the replica, from any writer: until then, a new
     writer must not rely on data that it reads."""

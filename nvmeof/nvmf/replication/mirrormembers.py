@@ -39,7 +39,7 @@ class MirrorMembers(MirrorTasks):
         return (yield from self.bring_back(index, self._adopt))
 
     def _adopt(self, index: int, generation: int) -> Steps[None]:
-        yield from self.fence([index])
+        yield from self.fence_again(index)
         self._joined(index, generation)
         shape = self.shape
         self.fits(index, shape.start + shape.size, shape.block)

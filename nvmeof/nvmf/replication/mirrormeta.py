@@ -37,6 +37,18 @@ class MirrorMeta(MirrorCore):
             return None
         return header
 
+    def is_later(self, slots: list[bytes]) -> bool:
+        """See LegMachine."""
+        try:
+            header = Header.best(slots)
+        except Damaged:
+            return False
+        return (
+            header is not None
+            and header.geometry.uuid == self.shape.uuid
+            and header.epoch > self.epoch
+        )
+
     def _form(self, headers: list[Header]) -> form.Geometry:
         """The present form of the mirror that most replicas belong to."""
         shapes = [header.geometry for header in headers if not header.fresh]
@@ -94,10 +106,12 @@ class MirrorMeta(MirrorCore):
                 older.discard(index)
         return older
 
-    def _count_in(self, indices: list[int]) -> Steps[None]:
+    def _count_in(self, indices: list[int], *, joining: bool = True) -> Steps[None]:
         """Claim replicas: first each counts its own joins, then all know of it.
 
         So the number that a replica has itself is never lower than what others have for it.
+
+        joining: Replicas that are being taken in get it, too.
         """
         counts = list(self.joins)
         for index in indices:
@@ -107,7 +121,7 @@ class MirrorMeta(MirrorCore):
             mine[index] = [*self.joins]
             mine[index][index] = counts[index]
         yield from self._headers(mine, counting=True)
-        inside = [*self.joining(), *self.inside()]
+        inside = [*(self.joining() if joining else ()), *self.inside()]
         yield from self._headers(dict.fromkeys(inside, self.joins))
 
     def _headers(self, joins: dict[int, list[int]], *, counting: bool = False) -> Steps[None]:

@@ -201,7 +201,7 @@ class MirrorTasks(MirrorMeta):
         return (yield from self.bring_back(index, self._rejoin))
 
     def _rejoin(self, index: int, generation: int) -> Steps[None]:
-        yield from self.fence([index])
+        yield from self.fence_again(index)
         self._joined(index, generation)
         header = yield from self._header_of(index)
         self._joined(index, generation)

@@ -59,7 +59,8 @@ class LogTasks(LogSteps):
             leg.generation += 1
             leg.pending.clear()
         self.flight.clear()
-        found = yield from self._open()
+        yield from self.fence(self.joining())
+        found = yield from self._found()
         self._need(self.takeover, "open the log")
         headers = list(found.values())
         common = max(headers, key=lambda mine: sum(mine.same_log(other) for other in headers))
@@ -145,7 +146,9 @@ class LogTasks(LogSteps):
 
     def _rejoin(self, index: int, generation: int) -> Steps[None]:
         leg = self.legs[index]
-        found = (yield from self._open()).get(index)
+        yield from self.fence_again(index)
+        self._joined(index, generation)
+        found = (yield from self._found()).get(index)
         self._joined(index, generation)
         if found is None or not found.same_log(self.header):
             raise Damaged("it belongs to a different log")

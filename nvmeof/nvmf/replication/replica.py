@@ -80,6 +80,16 @@ class QuickReplica(Replica, Protocol):
         """Begin a read; then is called with the bytes."""
 
 
+@runtime_checkable
+class CarefulReplica(Replica, Protocol):
+    """A replica that a writer can open again without fencing one that has taken over."""
+
+    async def fence_again(self) -> None:
+        """Do as fence() does, but raise Fenced, and change nothing, if a writer other than this
+        object has the replica.
+        """
+
+
 class NamespaceReplica:
     """A namespace of a target: writes have FUA set, and a reservation keeps other writers out."""
 
@@ -109,6 +119,9 @@ class NamespaceReplica:
         self._direct: Direct | None = None
         """Direct access to the namespace, if the client of this process has connected it."""
         self._key = 0
+        self._keys: set[int] = set()
+        """All that this object has had: a reservation with one of them is of its own earlier
+        connection."""
         self.identity = ""
         """Identifiers of the namespace; known after fence()."""
         self.size = self.unit = 0
@@ -124,25 +137,43 @@ class NamespaceReplica:
         Each connection is a separate host for the target, with a random Host Identifier, so that
         this one's earlier connection is fenced like those of others.
         """
-        await self.fence_as(str(uuid4()) if self._reserve else None)
+        await self._reopen(self._random(), preempt=True)
 
     async def fence_as(self, hostid: str | None) -> None:
         """As fence(), with a given Host Identifier; None: that of this machine."""
+        await self._reopen(hostid, preempt=True)
+
+    async def fence_again(self) -> None:
+        """Connect again, and preempt an earlier connection of this object, but nobody else."""
+        await self._reopen(self._random(), preempt=False)
+
+    def _random(self) -> str | None:
+        return str(uuid4()) if self._reserve else None
+
+    async def _reopen(self, hostid: str | None, *, preempt: bool) -> None:
         await self.close()
         self._controller = await connect(self._url, self._options, ctrl_loss_tmo=0, hostid=hostid)
         self._disk = disk = self._controller.namespace(self._nsid)
         self.size, self.unit = disk.size, disk.block_size
         self.identity = repr(disk.ids)
         if self._reserve:
-            await self._take(disk)
+            await self._take(disk, preempt)
         self._direct = _direct_of(disk)
 
-    async def _take(self, disk: AnyNamespace) -> None:
+    async def _take(self, disk: AnyNamespace, preempt: bool) -> None:
+        """Reserve the namespace.
+
+        A holder that comes after the report is not preempted: its key is a different one.
+        """
         kind = ReservationType.EXCLUSIVE_ACCESS
-        key = self._key = int.from_bytes(os.urandom(8), "little") | 1
-        await disk.reservations.register(key, ignore_existing=True)
         status = await disk.reservations.report()
         holders = {host.rkey for host in status.registrants if host.rcsts & 1}
+        if not preempt and holders - self._keys:
+            await self.close()
+            raise Fenced(f"{self.name} is reserved by a different writer")
+        key = self._key = int.from_bytes(os.urandom(8), "little") | 1
+        self._keys.add(key)
+        await disk.reservations.register(key, ignore_existing=True)
         for other in holders:
             await disk.reservations.preempt(key, kind, other, abort=True)
         if not holders:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from nvmf.replication.legs import L, LegMachine
 from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError, Spread
-from nvmf.replication.replica import QuickReplica, Replica
+from nvmf.replication.replica import CarefulReplica, QuickReplica, Replica
 from nvmf.replication.spreader import Spreader, bundles
 
 
@@ -237,14 +237,18 @@ class Shell:
         elif effect.kind is Kind.FLUSH:
             await replica.flush()
         else:
-            await self._fence(replica, effect.leg)
+            await self._fence(replica, effect)
         return b""
 
-    async def _fence(self, replica: Replica, leg: int) -> None:
+    async def _fence(self, replica: Replica, effect: Effect) -> None:
         """Open a replica again, which ends what is under way to it: the core is told of each."""
+        leg = effect.leg
         ended = await self._give_up(leg)
         try:
-            await replica.fence()
+            if effect.kind is Kind.RETURN and isinstance(replica, CarefulReplica):
+                await replica.fence_again()
+            else:
+                await replica.fence()
         finally:
             self._spreader.again(leg)
             for effect in ended:
@@ -272,6 +276,7 @@ class Shell:
             self.core.failed(effect, ReplicaError("it was replaced"))
         old, self.replicas[leg] = self.replicas[leg], replica
         self._quick[leg] = replica if isinstance(replica, QuickReplica) else None
+        self.core.legs[leg].had = False
         self._spreader.exchange(leg, replica)
         return old
 
