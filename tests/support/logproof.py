@@ -12,6 +12,19 @@ SHAPES = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 3), (3, 1), (5, 3)
 UNIT = 64
 SIZE = 8192 + 96 * UNIT
 UUID = bytes(range(16))
+STEPS = [
+    ("frame", ""),
+    ("epoch", ""),
+    ("truncate", ""),
+    ("claim", ""),
+    ("copy", ""),
+    ("flush", ""),
+    ("", "frame"),
+    ("", "epoch"),
+    ("", "truncate"),
+    ("", "copy"),
+]
+"""Writes that are not persisted, and that are reported early: see Rack."""
 
 
 class Broken(AssertionError):

@@ -8,6 +8,7 @@ All reads and writes go into a history, which must be linearizable for each bloc
 from __future__ import annotations
 
 from math import inf
+from random import Random
 
 from nvmf.replication.history import Access, violation
 from nvmf.replication.machine import Deposed, LegState, Op, QuorumLost
@@ -20,6 +21,18 @@ from support.powermodel import Rack
 SHAPES = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 3), (3, 1), (4, 2), (5, 3))
 BLOCK, REGION, BLOCKS = 64, 256, 76
 UUID = bytes(range(16))
+STEPS = [
+    ("data", ""),
+    ("map", ""),
+    ("claim", ""),
+    ("copy", ""),
+    ("flush", ""),
+    ("", "data"),
+    ("", "map"),
+    ("", "claim"),
+    ("", "copy"),
+]
+"""Writes that are not persisted, and that are reported early: see Rack."""
 
 
 class Broken(AssertionError):
@@ -37,6 +50,7 @@ class MirrorProof:
         early: str = "",
         counted: float = 0.5,
         many: float = 0.3,
+        beats: float = 0.5,
     ) -> None:
         """
         Args:
@@ -46,6 +60,7 @@ class MirrorProof:
                 when the first replica has it, or a replica that failed counts.
             counted: The share of writes whose answers the engine counts.
             many: The share of calls that write many blocks.
+            beats: The share of writers that count their replicas in again now and then.
         """
         rack = Rack(seed, 1, 0)
         legs, self.quorum = rack.random.choice(SHAPES)
@@ -53,6 +68,8 @@ class MirrorProof:
         size = self.shape.start + self.shape.size
         self.rack = Rack(seed, legs, size, line=BLOCK, counted=counted)
         self.many = many
+        self.later = Random(f"{seed} beats")
+        self.beats = beats
         self.random = self.rack.random
         self.busy = self.random.choice([4, 20, BLOCKS])
         """Blocks that are used."""
@@ -108,6 +125,9 @@ class MirrorProof:
             elif op.error is None:
                 self.takeovers += 1
                 core.run(Op(), core.resync())
+                if self.later.random() < self.beats:
+                    core.beat = self.later.randrange(5, 100)
+                    core.run(Op(), core.beats())
                 self.check(core)
                 return core
             elif not isinstance(op.error, QuorumLost):

@@ -10,8 +10,10 @@ import os
 
 import pytest
 
+from support.logproof import STEPS as LOG_STEPS
 from support.logproof import Broken as LogBroken
 from support.logproof import LogProof
+from support.mirrorproof import STEPS as MIRROR_STEPS
 from support.mirrorproof import Broken as MirrorBroken
 from support.mirrorproof import MirrorProof
 
@@ -49,7 +51,7 @@ def test_mirror(part: int) -> None:
 
 @pytest.mark.parametrize("seed", [4732])
 def test_seeds_that_have_found_something(seed: int) -> None:
-    MirrorProof(seed, counted=0.0, many=0.0).run()
+    MirrorProof(seed, counted=0.0, many=0.0, beats=0.0).run()
 
 
 def test_a_seed_replays() -> None:
@@ -60,21 +62,7 @@ def test_a_seed_replays() -> None:
     assert [media.media for media in first.rack.legs] == [m.media for m in second.rack.legs]
 
 
-@pytest.mark.parametrize(
-    ("unpersisted", "early"),
-    [
-        ("frame", ""),
-        ("epoch", ""),
-        ("truncate", ""),
-        ("claim", ""),
-        ("copy", ""),
-        ("flush", ""),
-        ("", "frame"),
-        ("", "epoch"),
-        ("", "truncate"),
-        ("", "copy"),
-    ],
-)
+@pytest.mark.parametrize(("unpersisted", "early"), LOG_STEPS)
 def test_log_without_one_step_is_caught(unpersisted: str, early: str) -> None:
     for seed in range(2000):
         try:
@@ -84,24 +72,13 @@ def test_log_without_one_step_is_caught(unpersisted: str, early: str) -> None:
     pytest.fail("nothing has noticed that a step of the log is missing")
 
 
-STEPS = [
-    ("data", ""),
-    ("map", ""),
-    ("claim", ""),
-    ("copy", ""),
-    ("flush", ""),
-    ("", "data"),
-    ("", "map"),
-    ("", "claim"),
-    ("", "copy"),
-]
 COUNTING = [("", "count"), ("", "failed")]
 """Steps of the engine's count of answers: see MirrorProof."""
 
 
 @pytest.mark.parametrize(
     ("unpersisted", "early", "counted"),
-    [(*step, 0.0) for step in STEPS] + [(*step, 1.0) for step in STEPS + COUNTING],
+    [(*step, 0.0) for step in MIRROR_STEPS] + [(*step, 1.0) for step in MIRROR_STEPS + COUNTING],
 )
 def test_mirror_without_one_step_is_caught(unpersisted: str, early: str, counted: float) -> None:
     for seed in range(2000):

@@ -203,6 +203,7 @@ class Mirror:
         core.clock = asyncio.get_running_loop().time
         core.wake = self._wake
         core.run(Op(), core.resync())
+        core.run(Op(), core.beats())
         self._shell.pump()
         self._tasks = [asyncio.create_task(self._ticks()), asyncio.create_task(self._retries())]
 

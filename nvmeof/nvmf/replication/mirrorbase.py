@@ -43,6 +43,11 @@ class MirrorBase(LegMachine[Leg]):
         self.patience = patience
         """Seconds for which a write that a quorum has waits for the others."""
         self.most_open = most_open
+        self.beat = 1.0
+        """Seconds after which replicas are counted in again; one that is set back by more than
+        that is noticed."""
+        self.written = False
+        """There were writes since then."""
         self.deposed = False
         self.opened = False
         self.shape = Geometry(b"", legs, quorum, 1, 1, 0)

@@ -114,6 +114,7 @@ class MirrorCore(MirrorBase):
             if not self.effective(region.page, region.open):
                 return False
             self.opens[region.index] = self.opens.pop(region.index)
+            self.written = True
             piece.began = self.now
             region.active.append(piece)
             legs = 0

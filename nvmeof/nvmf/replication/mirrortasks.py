@@ -265,6 +265,24 @@ class MirrorTasks(MirrorMeta):
         for number in range(self.shape.regions):
             self.mark(self.region(number), index)
 
+    # ---- replicas that are set back ----
+
+    def beats(self) -> Steps[object]:
+        """Count the replicas in again now and then, while the mirror is written to; runs as long
+        as the mirror.
+
+        So a replica that is set back to an earlier state of the same writer is noticed as well.
+        """
+        due = self.now
+        while not self.deposed:
+            if not self.written or self.now < due or len(self.inside()) < self.quorum:
+                yield self.work
+                continue
+            self.written = False
+            due = self.now + self.beat
+            yield from self._count_in(self.inside(), joining=False)
+        return None
+
     # ---- resynchronisation ----
 
     def resync(self) -> Steps[object]:
