@@ -124,7 +124,8 @@ class MirrorProof:
                 self.fail()
             elif op.error is None:
                 self.takeovers += 1
-                core.run(Op(), core.resync())
+                for lane in range(core.most_lanes):
+                    core.run(Op(), core.resync(lane))
                 if self.later.random() < self.beats:
                     core.beat = self.later.randrange(5, 100)
                     core.run(Op(), core.beats())

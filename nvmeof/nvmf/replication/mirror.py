@@ -202,7 +202,8 @@ class Mirror:
         core = self._core
         core.clock = asyncio.get_running_loop().time
         core.wake = self._wake
-        core.run(Op(), core.resync())
+        for lane in range(core.most_lanes):
+            core.run(Op(), core.resync(lane))
         core.run(Op(), core.beats())
         self._shell.pump()
         self._tasks = [asyncio.create_task(self._ticks()), asyncio.create_task(self._retries())]

@@ -62,6 +62,8 @@ class MirrorTasks(MirrorMeta):
     """Bytes of one copy; writes of the same bytes wait meanwhile."""
     most_chunks = 8
     """Copies at the same time, of one region."""
+    most_lanes = 2
+    """Regions that are copied at the same time: while one is ended, the next one goes on."""
 
     # ---- creating ----
 
@@ -285,10 +287,13 @@ class MirrorTasks(MirrorMeta):
 
     # ---- resynchronisation ----
 
-    def resync(self) -> Steps[object]:
-        """Copy the regions in which a replica that is in lags; runs as long as the mirror."""
+    def resync(self, lane: int = 0) -> Steps[object]:
+        """Copy the regions in which a replica that is in lags; runs as long as the mirror.
+
+        There is one task for each of most_lanes.
+        """
         while not self.deposed:
-            found = self._next()
+            found = self._next() if lane < self.lanes() else None
             if found is None:
                 yield self.work
                 continue
@@ -300,6 +305,8 @@ class MirrorTasks(MirrorMeta):
         if len(inside) < self.quorum:
             return None
         for region in self.lagging.values():
+            if region.copying >= 0:  # the other lane has it
+                continue
             sources = any(not region.lag >> i & 1 for i in inside)
             for index in inside:
                 out = any(piece.out >> index & 1 for piece in region.active)
@@ -330,6 +337,10 @@ class MirrorTasks(MirrorMeta):
             yield from seal.end()
         else:
             region.copying = -1
+
+    def lanes(self) -> int:
+        """Regions to copy at the same time."""
+        return self.most_lanes
 
     def width(self) -> int:
         """Chunks to copy at the same time."""

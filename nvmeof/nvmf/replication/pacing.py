@@ -38,6 +38,9 @@ class Paced(MirrorMembers):
     def _limited(self) -> bool:
         return bool(self.rate) and (bool(self.ops) or self.clock() - self.used < _QUIET)
 
+    def lanes(self) -> int:
+        return 1 if self._limited() else self.most_lanes
+
     def width(self) -> int:
         return 1 if self._limited() else self.most_chunks
 
