@@ -24,7 +24,7 @@ from support.clientlab import url
 from support.livelab import command
 from support.mirrorlab import NQN, mirror_text, remotes
 from support.replicas import files
-from wire.served import Served
+from support.served import Served
 
 HANG = 60
 

@@ -64,7 +64,7 @@ def _replicas(plan: ReplicaPlan, method: str) -> Sequence[_Counting] | Sequence[
 async def measure_log(plan: ReplicaPlan, rows: list[LogRow], say: Callable[[str], None]) -> None:
     """Measure the appends of a log on all replicas, and add the rows.
 
-    What is on the namespaces is lost.
+    The content of the namespaces is lost.
 
     Raises:
         OSError: A replica cannot be reached.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures replication: a mirror against a single replica and the wire, and the appends of a log.
+"""Measures replication: a mirror against a single replica and the wire, and the appends to a log.
 
 Python begins and ends each operation here, on the host's side: figures of a mirror are to be
 compared with those of a single replica by the same code, not with those of the methods, which the

@@ -22,6 +22,8 @@ _SLICE = 0.25
 """Seconds of a slice, at most: less if the replica has been copied before."""
 _LARGEST = 64 << 20
 """Bytes of a replica that are used."""
+_IDLE = 3
+"""Resynchronisations without a load, of which the median counts."""
 _CHUNK = 128 << 10
 _CHUNKS = 8
 """As a mirror copies."""
@@ -42,7 +44,7 @@ async def measure_resync(
 ) -> None:
     """Measure at each size and depth, and add the rows; nothing with fewer than two replicas.
 
-    What is on the namespaces is lost.
+    The content of the namespaces is lost.
 
     Raises:
         OSError: A replica cannot be reached.
@@ -84,10 +86,7 @@ class _Pairs:
             during.append(await self._load(began + _SLICE, until_clean=True))
             speeds.append((before - self._lagging()) / (time.monotonic() - began))
             await mirror.clean()
-        before = await self._replace()
-        began = time.monotonic()
-        await mirror.clean()
-        idle = before / (time.monotonic() - began)
+        idle = [await self._idle() for _ in range(_IDLE)]
         pairs = zip(without, during, strict=True)
         return {
             "system": system,
@@ -99,9 +98,16 @@ class _Pairs:
             "during_iops": median(during),
             "loss": median(1 - b / a if a else 0.0 for a, b in pairs),
             "during_bytes_per_second": median(speeds),
-            "idle_bytes_per_second": idle,
+            "idle_bytes_per_second": median(idle),
             "copy_bytes_per_second": copied,
         }
+
+    async def _idle(self) -> float:
+        """Return the bytes per second that are copied without a load."""
+        before = await self._replace()
+        began = time.monotonic()
+        await self._mirror.clean()
+        return before / (time.monotonic() - began)
 
     async def _replace(self) -> int:
         """Put a blank replica in the place of the last one; return the bytes to copy."""

@@ -76,7 +76,7 @@ struct memory_bench_options {
 	enum memory_method method;
 	uint32_t size;			/* bytes of an operation */
 	unsigned depth;
-	unsigned read_percent;		/* of the operations; the others write with the method */
+	unsigned read_percent;		/* percentage of reads; the other operations write with the method */
 	bool sleeps;			/* instead of polling all the time: there are more processes than processors */
 	double seconds;
 	unsigned npercentiles;
@@ -95,8 +95,9 @@ struct memory_bench_result {
 };
 
 /*
- * Run a load for a time: 0, or a negative errno with a sentence.  *cancel is looked at.  An operation is done on all
- * clients at the same time, with the same place and size, and has ended when all of them have.
+ * Run a load for some time: 0, or a negative errno with a sentence.  It ends early if *cancel becomes true.
+ * An operation is done on all clients at the same time, with the same place and size, and ends when all of them have
+ * ended it.
  */
 int memory_client_bench(struct memory_client *const *clients, unsigned nclients,
 			const struct memory_bench_options *options, const volatile bool *cancel,
