@@ -1,110 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory server and the memory client, with peers that violate the protocol. */
-#include "iwarp_pair.h"
-#include "memory/client_internal.h"
-#include "memory/server.h"
-#include "util/clock.h"
-
-#include <poll.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+/* The memory server, and the memory client, with peers that keep to no protocol. */
+#include "memory_line.h"
 
 #define LARGE (2ull << 30)	/* bytes, of which none is allocated: they are only read */
-enum { MANY = 128, SMALL = 1 << 20, OPEN_LENGTH = 536, BATCHES = 32 };
+enum { MANY = 128, OPEN_LENGTH = 536, BATCHES = 32 };
 
-struct line {
-	struct memory_server *server;
-	struct rdma_event_channel *events;
-	struct rdma_cm_id *listener;
-	struct memory_conn *conn;
-	struct memory_client *client;
-	struct store store;
-	uint32_t key, platform;
-	uint64_t address;
-	/* for the thread that connects */
-	const char *host;
-	char service[8], err[400];
-	unsigned depth;
-};
-
-static void *connect_client(void *arg)
-{
-	struct line *l = arg;
-	const struct memory_client_options options = {
-		.traddr = l->host, .trsvcid = l->service, .verbs = v, .depth = l->depth, .slot_bytes = SMALL,
-		.timeout_ms = CHECK_PATIENCE_S * 1000,
-	};
-
-	l->client = memory_client_connect(&options, l->err, sizeof(l->err));
-	return NULL;
-}
-
-/* A connection, and the range of a store that records what is written back. */
-static bool line_open(struct line *l, const char *host, unsigned depth, uint64_t bytes)
-{
-	struct rdma_cm_id *id = NULL;
-	pthread_t thread;
-	int port = 0;
-	char err[400] = "";
-
-	*l = (struct line){ .host = host, .depth = depth };
-	l->store = (struct store){ .fd = memfd_create("store", MFD_CLOEXEC), .size = bytes, .memory_is_stable = true };
-	l->store.map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	l->server = memory_server_create(200, err, sizeof(err));
-	l->events = v->create_event_channel();
-	l->listener = listen_on(l->events, host, &port);
-	if (!CHECK(l->server && l->listener, "%s", err))
-		return false;
-	snprintf(l->service, sizeof(l->service), "%d", port);
-	pthread_create(&thread, NULL, connect_client, l);
-	if (next_event(l->events, &id, NULL, NULL, NULL) == RDMA_CM_EVENT_CONNECT_REQUEST)
-		l->conn = memory_conn_accept(l->server, v, id, depth, 16, NULL, 0, l, err, sizeof(err));
-	pthread_join(thread, NULL);
-	if (!CHECK(l->conn && l->client, "%s%s", err, l->err))
-		return false;
-	CHECK(!memory_conn_grant(l->conn, &l->store, bytes, true, &l->key, &l->address, &l->platform, err, sizeof(err)),
-	      "%s", err);
-	memory_client_opened(l->client, l->address, l->key, bytes, l->platform);
-	return true;
-}
-
-/* The server's next event. */
-static void await_event(struct line *l, struct memory_event *event)
-{
-	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
-	struct pollfd pfd = { .fd = memory_server_fd(l->server), .events = POLLIN };
-	struct memory_done done[1];
-
-	do {
-		if (l->client)
-			(void)memory_client_poll(l->client, done, 1);
-		poll(&pfd, 1, 1);
-		memory_server_event(l->server, event);
-	} while (event->type == MEMORY_EVENT_NONE && clock_ns() < end);
-}
-
-static void line_close(struct line *l, bool closed)
-{
-	struct memory_event event = { .type = closed ? MEMORY_EVENT_CLOSED : MEMORY_EVENT_NONE };
-
-	if (l->client)
-		memory_client_free(l->client);
-	l->client = NULL;
-	while (l->conn && event.type != MEMORY_EVENT_CLOSED)
-		await_event(l, &event);
-	if (l->conn)
-		memory_conn_free(l->conn);
-	if (l->listener)
-		v->destroy_id(l->listener);
-	v->destroy_event_channel(l->events);
-	memory_server_destroy(l->server);
-	munmap(l->store.map, l->store.size);
-	close(l->store.fd);
-}
-
-/* The completion's length is that of the written memory, not of a message. */
+/* The completion's length is of the memory that was written, and not of a message. */
 static void immediate(const char *host)
 {
 	struct memory_event event;
@@ -136,7 +37,7 @@ static void immediate(const char *host)
 	line_close(&l, event.type == MEMORY_EVENT_CLOSED);
 }
 
-/* A fence does not wait for PERSIST requests of a host. */
+/* A fence does not wait for what a host has asked to be made persistent. */
 static void long_persists(const char *host)
 {
 	const struct memory_ask ask = { .type = MEMORY_PERSIST, .length = LARGE };
@@ -163,7 +64,7 @@ static void long_persists(const char *host)
 	line_close(&l, event.type == MEMORY_EVENT_CLOSED);
 }
 
-/* The statuses of PERSIST for ranges at the ends of the memory. */
+/* The statuses of PERSIST, of ranges at the ends of what there is. */
 static void statuses(const char *host)
 {
 	static const struct {

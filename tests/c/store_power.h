@@ -7,6 +7,7 @@
 #define STORE_POWER_H
 
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/redo.c"
@@ -15,8 +16,9 @@ enum { MAP = 32 << 10, ALL = MAP + STORE_REDO_BYTES, PENDING = 128, MODES = 9, N
 
 static _Alignas(4096) uint8_t memory[ALL];	/* the processor's view */
 static uint8_t media[ALL];			/* the content after a power failure */
-static struct { size_t at, length; uint8_t bytes[LINE]; } pending[PENDING];
+static struct { size_t at, length; unsigned thread; uint8_t bytes[LINE]; } pending[PENDING];
 static unsigned pendings, crash_after;
+static unsigned thread;			/* a fence is about the stores of its thread */
 static unsigned fences, fence_left_out = UINT32_MAX;	/* of a write: 0 to 3 */
 static jmp_buf crashed;
 
@@ -32,17 +34,23 @@ static void power_store(uint8_t *to, const void *from, size_t length)
 	memcpy(to, from, length);
 	pending[pendings].at = (size_t)(to - memory);
 	pending[pendings].length = length;
+	pending[pendings].thread = thread;
 	memcpy(pending[pendings++].bytes, from, length);
 }
 
 static void power_fence(void)
 {
+	unsigned left = 0;
+
 	power_step();
 	if (fences++ == fence_left_out)
 		return;
 	for (unsigned i = 0; i < pendings; i++)
-		memcpy(media + pending[i].at, pending[i].bytes, pending[i].length);
-	pendings = 0;
+		if (pending[i].thread == thread)
+			memcpy(media + pending[i].at, pending[i].bytes, pending[i].length);
+		else
+			pending[left++] = pending[i];
+	pendings = left;
 }
 
 bool store_persist_supported(void)
@@ -113,6 +121,39 @@ static void power_fail(unsigned mode)
 	}
 	pendings = 0;
 	memcpy(memory, media, ALL);
+}
+
+static inline struct store power_store_of(uint32_t block_size)
+{
+	return (struct store){
+		.kind = STORE_PMEM, .size = MAP, .block_size = block_size, .map = memory, .map_length = MAP,
+		.memory_is_stable = true, .path = (char *)"the store", .fd = 0,
+	};
+}
+
+/* Returns the result of opening, or 1: the power failed during it. */
+static inline int power_opened(struct store *store, unsigned after, bool wanted, char *err, size_t len)
+{
+	crash_after = after;
+	if (setjmp(crashed))
+		return 1;
+	return store_redo_open(store, memory + MAP, wanted, err, len);
+}
+
+static inline bool power_write(struct store *store, uint64_t offset, const uint8_t *data, size_t length,
+			       unsigned after)
+{
+	crash_after = after;
+	if (setjmp(crashed))
+		return false;
+	store_memory_write(store, offset, data, length, false);
+	return true;
+}
+
+static inline void power_close(struct store *store)
+{
+	free(store->redo);
+	store->redo = NULL;
 }
 
 #endif

@@ -9,48 +9,18 @@
  * The proof can fail: without any one of the four fences of a write, or if the write completes before its last
  * step, seeded random histories of writes and failures find a block that is torn or lost.
  */
-#include <stdlib.h>
-
 #include "check.h"
 #include "store_power.h"
-
-static struct store power_store_of(uint32_t block_size)
-{
-	return (struct store){
-		.kind = STORE_PMEM, .size = MAP, .block_size = block_size, .map = memory, .map_length = MAP,
-		.memory_is_stable = true, .path = (char *)"the store", .fd = 0,
-	};
-}
 
 /* false: the power failed during it. */
 static bool power_open(struct store *store, unsigned after, bool wanted)
 {
 	char err[256] = "";
-	int rc;
+	int rc = power_opened(store, after, wanted, err, sizeof(err));
 
-	crash_after = after;
-	if (setjmp(crashed))
-		return false;
-	rc = store_redo_open(store, memory + MAP, wanted, err, sizeof(err));
-	if (rc)
+	if (rc < 0)
 		check_that(false, CHECK_HERE, "opens: %s", err);
-	return true;
-}
-
-static bool power_write(struct store *store, uint64_t offset, const uint8_t *data, size_t length,
-			unsigned after)
-{
-	crash_after = after;
-	if (setjmp(crashed))
-		return false;
-	store_memory_write(store, offset, data, length, false);
-	return true;
-}
-
-static void power_close(struct store *store)
-{
-	free(store->redo);
-	store->redo = NULL;
+	return rc <= 0;
 }
 
 /* ---- one write, stopped at every line ---- */

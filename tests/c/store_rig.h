@@ -32,7 +32,8 @@
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 static char context[128];
-static char folder[128], shm_folder[64];
+static char folder[128];
+__attribute__((unused)) static char shm_folder[64];
 static char err[512];
 
 __attribute__((format(printf, 2, 3)))
@@ -138,6 +139,7 @@ static uint64_t rnd(uint64_t below)
 }
 
 /* Tests that only root can set up, in a child with its own mounts; 99 means that it could not be set up. */
+__attribute__((unused))
 static void staged(const char *what, int (*child)(void), bool mounts)
 {
 	int status = 0;
