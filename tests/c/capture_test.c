@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ring of captures: several threads record at once, a reader that stops makes them lose packets but never
- * wait, and what is lost is counted.
+ * wait, and what is lost is counted.  Work on devices that do not show their packets becomes frames.
  */
 #include "check.h"
 
@@ -181,6 +181,131 @@ static void many_threads(bool reads)
 	close(fd);
 }
 
+/* ---- work ---- */
+
+enum { IP_TCP = 40, MPA_REQUEST = 20 + 4, WRITE_BYTES = 150000, SEND_BYTES = 64 + 70000, TAGGED = 16, UNTAGGED = 20 };
+
+struct frames {
+	uint32_t packets, comments, requests, sends, writes, last, ends;
+	uint64_t write_to;		/* address of the next WRITE */
+	uint32_t offset;		/* of the next frame of the Send */
+	uint32_t wrong;
+};
+
+static uint32_t net16(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t net32(const uint8_t *p)
+{
+	return net16(p) << 16 | net16(p + 2);
+}
+
+static void see_fpdu(struct frames *f, const uint8_t *fpdu, uint32_t size)
+{
+	const uint32_t control = net16(fpdu + 2), length = net16(fpdu) + 2;
+	const bool tagged = control & 0x8000;
+	const uint8_t *payload = fpdu + (tagged ? TAGGED : UNTAGGED);
+	const uint32_t n = length - (tagged ? TAGGED : UNTAGGED);
+
+	f->wrong += size != length + (-length & 3u) + 4;
+	f->last += !!(control & 0x4000);
+	if (tagged) {
+		f->writes++;
+		f->wrong += net32(fpdu + 4) != 0x1234 || net32(fpdu + 12) != (uint32_t)f->write_to;
+		for (uint32_t i = 0; i < n; i++)
+			f->wrong += payload[i] != (uint8_t)((f->write_to + i) * 7);
+		f->write_to += n;
+	} else {
+		f->sends++;
+		f->wrong += net32(fpdu + 12) != 1 || net32(fpdu + 16) != f->offset;
+		for (uint32_t i = 0; i < n; i++)
+			f->wrong += payload[i] != (uint8_t)((f->offset + i) * 3);
+		f->offset += n;
+	}
+}
+
+static void see_work(struct frames *f, const uint8_t *b, uint32_t size)
+{
+	static const char said[] = "synthesised";
+	const uint32_t kept = word(b + 20), flags = b[28 + 33];
+	const uint8_t *data = b + 28 + IP_TCP, *options = b + 28 + ((kept + 3) & ~3u);
+
+	f->packets++;
+	f->wrong += kept != word(b + 24);
+	f->comments += size > (uint32_t)(options - b) + 16 && !memcmp(options + 4, said, sizeof(said) - 1);
+	if (flags & 1)
+		f->ends++;
+	else if (kept == IP_TCP + MPA_REQUEST && !memcmp(data, "MPA ID Req Frame", 16))
+		f->requests++;
+	else if (kept > IP_TCP)
+		see_fpdu(f, data, kept - IP_TCP);
+}
+
+static void read_work(int fd, struct frames *f)
+{
+	static uint8_t buf[8 * OUT];
+	uint32_t have = 0;
+
+	while (!f->ends) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t n;
+		uint32_t at = 0;
+
+		if (poll(&p, 1, CHECK_PATIENCE_S * 1000) <= 0)
+			break;
+		n = read(fd, buf + have, sizeof(buf) - have);
+		if (n <= 0)
+			break;
+		have += (uint32_t)n;
+		while (have - at >= 8 && have - at >= word(buf + at + 4)) {
+			if (word(buf + at) == 6)
+				see_work(f, buf + at, word(buf + at + 4));
+			at += word(buf + at + 4);
+		}
+		memmove(buf, buf + at, have - at);
+		have -= at;
+	}
+}
+
+/* A request, a Send and an RDMA WRITE that need several records and frames, whose data is in two parts. */
+static void work(void)
+{
+	static uint8_t send[SEND_BYTES], written[WRITE_BYTES];
+	const struct sockaddr_in local = end(2000), peer = end(4420);
+	const struct sockaddr unix_end = { .sa_family = AF_UNIX };
+	const struct capture_ends ends = { (const struct sockaddr *)&local, (const struct sockaddr *)&peer, false };
+	const struct capture_ends foreign = { &unix_end, &unix_end, false };
+	const struct capture_place to = { 1000, 0x1234 };
+	const struct iovec sent[] = { { send, 64 }, { send + 64, SEND_BYTES - 64 } };
+	const struct iovec data[] = { { written, 1 }, { written + 1, 0 }, { written + 1, WRITE_BYTES - 1 } };
+	struct frames f = { .write_to = to.address };
+	int fd;
+
+	check_section("work");
+	for (uint32_t i = 0; i < SEND_BYTES; i++)
+		send[i] = (uint8_t)(i * 3);
+	for (uint32_t i = 0; i < WRITE_BYTES; i++)
+		written[i] = (uint8_t)((to.address + i) * 7);
+	fd = begin();
+	capture_message(&foreign, CAPTURE_REQUEST, true, "1234", 4);	/* not of IP: not recorded */
+	capture_message(&ends, CAPTURE_REQUEST, true, "1234", 4);
+	capture_send(&ends, true, sent, 2, NULL);
+	capture_write(&ends, true, to, data, 3);
+	capture_closed(&ends, true);
+	capture_send(&ends, true, sent, 1, NULL);	/* after the end: left out */
+	read_work(fd, &f);
+	CHECK(!f.wrong, "(%u)", f.wrong);
+	CHECK(f.requests == 1);
+	CHECK(f.offset == SEND_BYTES && f.sends > 2, "(%u bytes, %u frames)", f.offset, f.sends);
+	CHECK(f.write_to == to.address + WRITE_BYTES && f.writes > 2, "(%u frames)", f.writes);
+	CHECK(f.last == 2, "(%u: of the Send, and of the WRITE)", f.last);
+	CHECK(f.comments == f.packets && f.packets == 3 + 1 + f.sends + f.writes + 1, "(%u of %u)", f.comments,
+	      f.packets);
+	close(fd);
+}
+
 static void child(void)
 {
 	struct sockaddr_in local = end(1000), peer = end(4791);
@@ -226,6 +351,7 @@ int main(int argc, char **argv)
 	many_threads(false);
 	check_section("again");
 	many_threads(true);
+	work();
 	child();
 	nobody_listens();
 	return check_report();

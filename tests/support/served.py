@@ -30,7 +30,7 @@ _BAD = (
     *("never awaited", "never retrieved", "Exception ignored", "Exception in "),
 )
 """Text in a target's log that shows an internal error."""
-_LISTENING = re.compile(r"listening on (\S+):(\d+) \((?:iwarp|roce)\)")
+_LISTENING = re.compile(r"listening on (\S+):(\d+) \((?:iwarp|roce|system)\)")
 
 
 def config(

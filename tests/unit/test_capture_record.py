@@ -256,7 +256,7 @@ def test_a_reader_that_stands_still(target: Served) -> None:
         (("--duration", "-1", "x"), 2, "not a positive number"),
         (("--lua", "x"), 2, "cannot be combined"),
         (("OUT", "/nonexistent/program"), 1, "cannot run /nonexistent/program: No such file"),
-        (("OUT", "true"), 1, "true did not use an embedded device"),
+        (("OUT", "true"), 1, "true did not use an RDMA device"),
         (("OUT", "false"), 1, ""),
         (("--rpc-socket", "/nonexistent/s", "OUT"), 1, "cannot connect to a target"),
         (("/nonexistent/x", "true"), 1, "No such file"),

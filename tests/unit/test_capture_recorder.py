@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvmf.capture.explain import explain
+from nvmf.capture.label import commented
 from nvmf.capture.record import Recorder
 from support import pcaps
 from support.pcaps import Exchange
@@ -75,6 +76,43 @@ def test_two_processes() -> None:
     assert found.packets == 2 * len(packets)
     assert found.violations == 0
     assert not found.notes
+
+
+def synthesised(packets: list[bytes], first: int) -> bytes:
+    """Return what a process sends whose packets are synthesised, from a time on."""
+    stream = pcaps.pcapng(packets)
+    head, at = stream[:48], 48  # a section and an interface
+    while at < len(stream):
+        (size,) = struct.unpack_from("=I", stream, at + 4)
+        block = bytearray(stream[at : at + size])
+        (when,) = struct.unpack_from("=I", block, 16)
+        struct.pack_into("=I", block, 16, when + first)
+        head += commented(bytes(block), "synthesised from a test")
+        at += size
+    return head
+
+
+def test_both_ends_are_synthesised() -> None:
+    """One of two processes with the two ends of a connection is recorded; and after its end, a
+    connection with the same ports, by any of them.
+    """
+    out = io.BytesIO()
+    recorder = Recorder(out)
+    one = Exchange(seqs={True: 0, False: 1})
+    one.raw(True, b"", 0x02)
+    one.seqs[True] = 1
+    one.begin()
+    one.connect()
+    one.raw(True, b"", 0x11)
+    packets, later = one.packets, 1_000_000
+    sent(recorder, synthesised(packets, 0), synthesised(packets, 0))
+    assert recorder.recorded.packets == len(packets)
+    sent(recorder, synthesised(packets, later))
+    recorded = recorder.close()
+    assert (recorded.processes, recorded.packets) == (3, 2 * len(packets))
+    found = explain(out.getvalue())
+    assert found.violations == 0
+    assert [bool(one.subnqn and one.synthesised) for one in found.dialogues] == [True, True]
 
 
 def test_until_an_error() -> None:

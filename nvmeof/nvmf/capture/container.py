@@ -27,6 +27,9 @@ _PCAP = {
 }
 """Byte order, and nanoseconds of a unit of the fraction."""
 _SECTION, _INTERFACE, _SIMPLE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 3, 5, 6
+_COMMENT = 1
+_SYNTHESISED = b"synthesised"
+"""The beginning of the comments of packets that a process has made of its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Packet:
     """The captured bytes."""
     length: int
     """Bytes on the wire: at least as many as were captured."""
+    synthesised: bool = False
+    """Whether the packet was never on a wire: the process that recorded it says so."""
 
 
 @dataclass(slots=True)
@@ -180,7 +185,16 @@ def _packet(
     if kept > len(body) - 20:
         raise ValueError
     when = ((high << 32 | low) * 10**9) // units + offset * 10**9
-    return Packet(number, when, link, body[20 : 20 + kept], max(length, kept))
+    made = is_synthesised(body[20 + (kept + 3) // 4 * 4 :], order)
+    return Packet(number, when, link, body[20 : 20 + kept], max(length, kept), made)
+
+
+def is_synthesised(options: bytes, order: str = "=") -> bool:
+    """Return whether a packet's options have a comment that says so."""
+    return any(
+        code == _COMMENT and value.startswith(_SYNTHESISED)
+        for code, value in _options(order, options)
+    )
 
 
 def _dropped(order: str, options: bytes) -> int:

@@ -65,6 +65,8 @@ class Dialogue:
     waiting: bool = False
     """Whether packets are missing now that may still come."""
     packets: int = 0
+    synthesised: bool = False
+    """Whether the packets were made of the work of one end, and were not on the wire."""
     count: int = 0
     """Commands so far."""
     depth: int = 0

@@ -83,7 +83,7 @@ class Explainer:
         if packet.link not in KNOWN:
             self._links.add(packet.link)
         one = segment(packet)
-        if one is None or not self._take(self._at, one):
+        if one is None or not self._take(self._at, one, made=packet.synthesised):
             found.other += 1
 
     def finish(self) -> Explained:
@@ -102,7 +102,7 @@ class Explainer:
         self._foreign.clear()
         self._roce.forget_ended()
 
-    def _take(self, at: At, one: Segment) -> bool:
+    def _take(self, at: At, one: Segment, *, made: bool) -> bool:
         """Pass a segment to its connection; return whether it has one."""
         if not one.tcp:
             if roce.PORT not in (one.source[1], one.target[1]):
@@ -122,6 +122,7 @@ class Explainer:
             if stream is None:
                 return False
         stream.dialogue.packets += 1
+        stream.dialogue.synthesised |= made
         stream.segment(at, one)
         return True
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comments of a recording: the packet that completes a Connect gets the NQNs of its connection."""
+"""Comments of a recording: the packet that completes a Connect gets the NQNs of its connection; and
+the choice of one end, if both ends of a synthesised connection are recorded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import struct
 from nvmf.capture.container import Packet
 from nvmf.capture.dialogue import Dialogue
 from nvmf.capture.explain import Explainer
+from nvmf.capture.network import Address, segment
 
 _PACKETS = {6: 64, 17: 512}
 """Maximum number of packets of a flow that are examined, TCP and UDP: the queue pairs of two hosts
@@ -41,6 +44,29 @@ class Labels:
                 one.commands.clear()
                 return _said(one)
         return ""
+
+
+class Ends:
+    """Chooses an end of each synthesised connection: the frames of the two would not agree."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[frozenset[Address], tuple[int, int]] = {}
+        """The process, and the time when it closed the connection; 0: not yet."""
+
+    def is_second(self, packet: Packet, process: int) -> bool:
+        """Return whether a different process records the connection of a packet."""
+        one = segment(packet)
+        if one is None:
+            return False
+        ends = frozenset((one.source, one.target))
+        chosen, closed = self._chosen.get(ends, (process, 0))
+        if one.syn and closed and packet.when > closed:  # the ports are used again
+            chosen, closed = process, 0
+        if chosen != process:
+            return True
+        if ends in self._chosen or len(self._chosen) < _FLOWS_MOST:
+            self._chosen[ends] = (process, packet.when if one.fin else closed)
+        return False
 
 
 def commented(block: bytes, text: str) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recording: processes with embedded devices send their packets as pcapng, through Unix sockets.
+"""Recording: processes send the packets of their RDMA devices as pcapng, through Unix sockets.
 
 Each process sends a section with one interface.  The sections become one, with an interface for
 each process, whose blocks are in the order of arrival.
@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from nvmf.capture.container import Packet
+from nvmf.capture.container import Packet, is_synthesised
 from nvmf.capture.errors import CaptureError
 from nvmf.capture.explain import Explainer
-from nvmf.capture.label import Labels, commented
+from nvmf.capture.label import Ends, Labels, commented
 
 _SECTION, _INTERFACE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 5, 6
 _BLOCK_MOST = 1 << 17
@@ -87,6 +87,7 @@ class Recorder:
         self._kept: collections.deque[tuple[int, bytes]] = collections.deque()
         self._watch = Explainer() if until_error else None
         self._labels = Labels()
+        self._ends = Ends()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind("\0" + self.name[1:])
@@ -163,7 +164,7 @@ class Recorder:
                 block = block[:8] + struct.pack("=I", stream.number) + block[12:]
                 if kind == _STATISTICS:
                     self._drops(stream, block)
-                self._packet(block, kind == _ENHANCED)
+                self._packet(block, kind == _ENHANCED, stream.number)
             elif kind != _SECTION:
                 return False
         return True
@@ -182,15 +183,18 @@ class Recorder:
         else:
             self._write(block)
 
-    def _packet(self, block: bytes, packet: bool) -> None:
+    def _packet(self, block: bytes, packet: bool, process: int) -> None:
         high, low = struct.unpack_from("=II", block, 12)
         when = high << 32 | low
         if self.recorded.stopped:
             return
         kept, length = struct.unpack_from("=II", block, 20)
-        self.recorded.without_data += packet and kept < length
         if packet:
-            made = Packet(0, when, _LINK_RAW, block[28 : 28 + kept], length)
+            synthesised = is_synthesised(block[28 + (kept + 3) // 4 * 4 : -4])
+            made = Packet(0, when, _LINK_RAW, block[28 : 28 + kept], length, synthesised)
+            if synthesised and self._ends.is_second(made, process):
+                return
+            self.recorded.without_data += kept < length
             if self._watch is not None:
                 self._watch.feed(made)
             if comment := self._labels.comment(made):

@@ -61,6 +61,8 @@ class DialogueWords(TypedDict):
     rejected: str
     ended: str
     packets: int
+    synthesised: bool
+    """Whether the packets were made of the work of one end, and were not on the wire."""
     commands: list[CommandWords]
     faults: list[FaultWords]
     more_faults: int
@@ -104,6 +106,7 @@ def _dialogue(one: Dialogue, began: int) -> DialogueWords:
         "rejected": one.rejected,
         "ended": one.ended,
         "packets": one.packets,
+        "synthesised": one.synthesised,
         "commands": [_command(command, began) for command in one.commands],
         "faults": [_fault(fault, began) for fault in one.faults],
         "more_faults": one.more_faults,
@@ -157,7 +160,7 @@ def head(one: Dialogue) -> dict[str, str | int | None]:
         "subsystem": one.subnqn or None,
         "host NQN": one.hostnqn or None,
         "controller": one.cntlid,
-        "packets": one.packets,
+        "packets": f"{one.packets}, synthesised" if one.synthesised else one.packets,
         "ended": one.ended or None,
     }
     for line in one.handshake:

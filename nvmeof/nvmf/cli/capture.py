@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof capture`: records the packets of the embedded devices of processes."""
+"""`nvmeof capture`: records the packets of the RDMA devices of processes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,13 @@ def add_commands(subparsers: Subparsers) -> None:
         "capture",
         run,
         "record the packets of a command or of a running target",
-        "Writes the packets of the embedded devices (iwarp, roce) as pcapng, for nvmeof explain, "
-        "Wireshark and tshark. No privileges are needed. With a COMMAND, the packets of all of its "
-        "processes are recorded until it ends; without one, those of the running target, until "
-        "Ctrl-C. Packets of the system's RDMA devices are not recorded: use tcpdump.\n\n"
+        "Writes the packets of RDMA devices as pcapng, for nvmeof explain, Wireshark and tshark. "
+        "No privileges are needed. With a COMMAND, the packets of all of its processes are "
+        "recorded until it ends; without one, those of the running target, until Ctrl-C. The "
+        "payloads of the embedded devices' packets (iwarp, roce) are those on the wire. The "
+        "system's devices do not show theirs: for these, iWARP packets are synthesised from "
+        "capsules, RDMA READs and WRITEs, whatever the device is, and have a comment that says "
+        "so.\n\n"
         "IP and TCP headers are made for the file, because a process does not see those on the "
         "wire; sequence numbers count from 1. If the file is slower than the devices, packets lose "
         "their data first and are then dropped; the file has their number. The file contains the "
@@ -197,8 +200,8 @@ def _loop(
 def _report(args: argparse.Namespace, recorded: Recorded, status: int) -> int:
     if not recorded.processes and status == EXIT_OK:
         raise CliError(
-            f"{args.command[0] if args.command else 'the target'} did not use an embedded device: "
-            "there are no packets (use --device iwarp or roce, or tcpdump for other devices)",
+            f"{args.command[0] if args.command else 'the target'} did not use an RDMA device "
+            "itself: there are no packets (for the kernel's host and target, use tcpdump)",
             EXIT_FAILED,
         )
     if args.output_format == "json":

@@ -159,7 +159,7 @@ def set_iwarp_options(
     device's default."""
 
 def start_capture(name: str) -> None:
-    """Send the packets of the embedded devices of this process to a Unix socket, as pcapng, until
+    """Send the packets of the RDMA devices of this process to a Unix socket, as pcapng, until
     its reader closes it.
 
     name: a path, or @ and a name in the abstract name space.  EngineError if no socket listens

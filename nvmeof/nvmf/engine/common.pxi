@@ -134,7 +134,7 @@ def set_iwarp_options(*, crc=None, congestion=None, mpa_revision=None, first_fpd
 
 
 def start_capture(name):
-    """Send the packets of the embedded devices to a Unix socket, as pcapng."""
+    """Send the packets of RDMA devices to a Unix socket, as pcapng."""
     cdef char why[ERR]
     cdef bytes where = os.fsencode(name)
     cdef const char *place = where

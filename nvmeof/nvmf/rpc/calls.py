@@ -364,8 +364,11 @@ class Calls(SpdkCalls):
         return await self._call("target_remove_fault", results.Fault, known(id=id))
 
     async def capture(self, socket: str) -> bool:
-        """Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader
-        closes it: nvmeof capture is such a program.
+        """Send the packets of RDMA devices to a Unix socket, as pcapng, until its reader closes it.
+
+        The reader is a program such as nvmeof capture.
+
+        Those of system devices are synthesised from the target's work, and have a comment.
 
         One capture at a time is possible. The data of all hosts are in it.
         """

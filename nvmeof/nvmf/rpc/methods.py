@@ -97,7 +97,7 @@ METHODS = {
     "target_add_leg": "Add a leg to a mirror whose legs are all in sync; what is on it is lost.",
     "target_add_port": "Open a port; return its address, and in absent why it waits for its device.",
     "target_add_subsystem": "Add a subsystem from a configuration table, with its namespaces.",
-    "target_capture": "Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader closes it: nvmeof capture is such a program.",
+    "target_capture": "Send the packets of RDMA devices to a Unix socket, as pcapng, until its reader closes it.",
     "target_clear_ns_limits": "Remove the limits of a namespace.",
     "target_get_config": "Return the current configuration, its file, and the checksum of the file as read.",
     "target_get_counters": "Return the counters of reactors, namespaces, connected queues and events.",

@@ -21,8 +21,11 @@ class Capture(Params):
 
 @method("target_capture", Capture, "capture", changes=True)
 async def capture(administration: Administration, params: Capture) -> bool:
-    """Send the packets of the embedded devices to a Unix socket, as pcapng, until its reader
-    closes it: nvmeof capture is such a program.
+    """Send the packets of RDMA devices to a Unix socket, as pcapng, until its reader closes it.
+
+    The reader is a program such as nvmeof capture.
+
+    Those of system devices are synthesised from the target's work, and have a comment.
 
     One capture at a time is possible. The data of all hosts are in it.
     """

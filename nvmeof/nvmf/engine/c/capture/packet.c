@@ -25,14 +25,7 @@ enum {
 	ACK = 0x10,
 };
 
-struct flow {
-	bool used;
-	bool mirror;			/* both ends are in this process, and the other one is recorded */
-	union capture_addr local, peer;
-	uint32_t next[2];		/* sequence number: of the peer, of ourselves */
-};
-
-static struct flow *flows;
+static struct capture_flow *flows;
 
 void capture_packets_begin(void)
 {
@@ -68,10 +61,10 @@ static void unmap(union capture_addr *a)
 	a->in = in;
 }
 
-static struct flow *flow_find(const union capture_addr *local, const union capture_addr *peer, bool make)
+static struct capture_flow *flow_find(const union capture_addr *local, const union capture_addr *peer, bool make)
 {
 	const uint32_t at = (port_of(local) * 31u + port_of(peer)) * 2654435761u >> 16;
-	struct flow *f = NULL;
+	struct capture_flow *f = NULL;
 
 	if (!flows)
 		return NULL;
@@ -84,7 +77,7 @@ static struct flow *flow_find(const union capture_addr *local, const union captu
 	}
 	if (!make)
 		return NULL;
-	*f = (struct flow){ .used = true, .local = *local, .peer = *peer, .next = { 1, 1 } };
+	*f = (struct capture_flow){ .used = true, .local = *local, .peer = *peer, .next = { 1, 1 } };
 	return f;
 }
 
@@ -148,15 +141,17 @@ struct ends {
 	union capture_addr local, peer;
 };
 
+struct bytes {				/* of a segment */
+	const uint8_t *data;
+	uint32_t stored, length;
+};
+
 static void put_segment(const struct capture_record *r, const struct ends *e, bool sent, uint8_t flags, uint32_t seq,
-			uint32_t ack, capture_put *put)
+			uint32_t ack, struct bytes b, capture_put *put)
 {
-	const bool data = r->length && !(flags & SYN) && flags & PSH;
-	const uint32_t stored = data ? r->stored : 0, length = data ? r->length : 0;
-	const uint8_t *bytes = (const uint8_t *)(r + 1);
 	const union capture_addr *from = sent ? &e->local : &e->peer, *to = sent ? &e->peer : &e->local;
 	uint8_t h[CAPTURE_HEADERS];
-	uint32_t pseudo, n = put_ip(h, from, to, IPPROTO_TCP, 0, TCP_HEADER + length, &pseudo);
+	uint32_t pseudo, n = put_ip(h, from, to, IPPROTO_TCP, 0, TCP_HEADER + b.length, &pseudo);
 	uint8_t *tcp = h + n;
 
 	memset(tcp, 0, TCP_HEADER);
@@ -167,43 +162,62 @@ static void put_segment(const struct capture_record *r, const struct ends *e, bo
 	tcp[12] = TCP_HEADER / 4 << 4;
 	tcp[13] = flags;
 	put16(tcp + 14, 65535);
-	put16(tcp + 16, ~sum(sum(pseudo, tcp, TCP_HEADER), bytes, stored));
-	put(r->when, sent, h, n + TCP_HEADER, bytes, stored, length);
+	put16(tcp + 16, ~sum(sum(pseudo, tcp, TCP_HEADER), b.data, b.stored));
+	put(r, sent, h, n + TCP_HEADER, b.data, b.stored, b.length, capture_comment(r));
 }
 
 static void put_handshake(const struct capture_record *r, const struct ends *e, capture_put *put)
 {
-	put_segment(r, e, r->sent, SYN, 0, 0, put);
-	put_segment(r, e, !r->sent, SYN | ACK, 0, 1, put);
-	put_segment(r, e, r->sent, ACK, 1, 1, put);
+	const struct bytes none = { 0 };
+
+	put_segment(r, e, r->sent, SYN, 0, 0, none, put);
+	put_segment(r, e, !r->sent, SYN | ACK, 0, 1, none, put);
+	put_segment(r, e, r->sent, ACK, 1, 1, none, put);
+}
+
+void capture_segment(const struct capture_record *r, struct capture_flow *f, const uint8_t *bytes, uint32_t stored,
+		     uint32_t length, capture_put *put)
+{
+	const struct ends e = { f->local, f->peer };
+	const uint32_t seq = f->next[r->sent];
+
+	f->next[r->sent] += length ? length : 1;
+	put_segment(r, &e, r->sent, length ? PSH | ACK : FIN | ACK, seq, f->next[!r->sent],
+		    (struct bytes){ bytes, stored, length }, put);
+}
+
+static bool begins(const struct capture_record *r)
+{
+	return r->kind == CAPTURE_MPA_REQUEST ||
+	       (r->kind == CAPTURE_TCP && r->stored >= MPA_KEY && !memcmp(r + 1, "MPA ID Req Frame", MPA_KEY));
 }
 
 static void put_tcp(const struct capture_record *r, const struct ends *e, capture_put *put)
 {
-	const bool request = r->stored >= MPA_KEY && !memcmp(r + 1, "MPA ID Req Frame", MPA_KEY);
-	struct flow *f = flow_find(&e->local, &e->peer, false);
-	uint32_t seq;
+	const bool request = begins(r);
+	struct capture_flow *f = flow_find(&e->local, &e->peer, false);
 
-	if (f && request && r->kind == CAPTURE_TCP) {	/* the ports were used before */
+	if (f && request) {	/* the ports were used before */
 		f->used = false;
 		f = NULL;
 	}
 	if (!f) {
-		struct flow *other = flow_find(&e->peer, &e->local, false);
+		struct capture_flow *other = flow_find(&e->peer, &e->local, false);
 
 		f = flow_find(&e->local, &e->peer, true);
 		if (!f)
 			return;
-		*f = (struct flow){ .used = true, .local = e->local, .peer = e->peer, .next = { 1, 1 } };
+		*f = (struct capture_flow){ .used = true, .local = e->local, .peer = e->peer, .next = { 1, 1 } };
 		f->mirror = other && !other->mirror;
 		if (request && !f->mirror)
 			put_handshake(r, e, put);
 	}
 	if (f->mirror)
 		return;
-	seq = f->next[r->sent];
-	f->next[r->sent] += r->length + (r->kind == CAPTURE_FIN);
-	put_segment(r, e, r->sent, r->kind == CAPTURE_FIN ? FIN | ACK : PSH | ACK, seq, f->next[!r->sent], put);
+	if (capture_is_work(r))
+		capture_frames(r, f, put);
+	else
+		capture_segment(r, f, (const uint8_t *)(r + 1), r->stored, r->length, put);
 }
 
 static void put_udp(const struct capture_record *r, const struct ends *e, capture_put *put)
@@ -219,7 +233,7 @@ static void put_udp(const struct capture_record *r, const struct ends *e, captur
 	put16(udp + 6, 0);
 	check = ~sum(sum(pseudo, udp, UDP_HEADER), (const uint8_t *)(r + 1), r->stored) & 0xffff;
 	put16(udp + 6, check ? check : 0xffff);
-	put(r->when, r->sent, h, n + UDP_HEADER, (const uint8_t *)(r + 1), r->stored, r->length);
+	put(r, r->sent, h, n + UDP_HEADER, (const uint8_t *)(r + 1), r->stored, r->length, NULL);
 }
 
 void capture_packets(const struct capture_record *r, capture_put *put)

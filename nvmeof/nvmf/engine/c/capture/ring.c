@@ -103,9 +103,8 @@ static void set_addr(union capture_addr *a, const struct sockaddr *sa)
 		memcpy(&a->in6, sa, sizeof(a->in6));
 }
 
-/* Fill the common part of a record; the caller fills data, if r->stored. */
-static struct capture_record *record(enum capture_kind kind, bool sent, const struct sockaddr *local,
-				     const struct sockaddr *peer, size_t length, uint32_t *size)
+struct capture_record *capture_record(enum capture_kind kind, bool sent, const struct sockaddr *local,
+				      const struct sockaddr *peer, size_t length, uint32_t *size)
 {
 	struct timespec now;
 	struct capture_record *r;
@@ -119,7 +118,7 @@ static struct capture_record *record(enum capture_kind kind, bool sent, const st
 		r = ring_reserve(*size, 0);
 	}
 	if (!r) {
-		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+		capture_record_dropped();
 		return NULL;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -133,9 +132,36 @@ static struct capture_record *record(enum capture_kind kind, bool sent, const st
 	return r;
 }
 
-static void complete(struct capture_record *r, uint32_t size)
+void capture_record_done(struct capture_record *r, uint32_t size)
 {
 	atomic_store_explicit(&r->size, size, memory_order_release);
+}
+
+void capture_record_dropped(void)
+{
+	atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+}
+
+size_t capture_take(struct capture_cursor *c, uint8_t *to, size_t n)
+{
+	size_t taken = 0;
+
+	while (taken < n && c->niov) {
+		size_t here = c->iov->iov_len - c->skip;
+
+		if (here > n - taken)
+			here = n - taken;
+		if (to && here)
+			memcpy(to + taken, (const uint8_t *)c->iov->iov_base + c->skip, here);
+		taken += here;
+		c->skip += here;
+		if (c->skip == c->iov->iov_len) {
+			c->iov++;
+			c->niov--;
+			c->skip = 0;
+		}
+	}
+	return taken;
 }
 
 /* Get the addresses of a socket; false if it is not connected, or not an IP socket. */
@@ -151,38 +177,20 @@ void capture_iov(int fd, bool sent, const struct iovec *iov, int niov, size_t n)
 {
 	const int e = errno;
 	union capture_addr local, peer;
-	size_t skip = 0;		/* bytes of iov[0] that are recorded */
+	struct capture_cursor at = { iov, niov, 0 };
 
 	if (!ends(fd, &local, &peer)) {
-		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+		capture_record_dropped();
 		n = 0;
 	}
-	while (n && niov) {
+	while (n && at.niov) {
 		const size_t piece = n < CAPTURE_PIECE ? n : CAPTURE_PIECE;
 		uint32_t size;
-		struct capture_record *r = record(CAPTURE_TCP, sent, &local.sa, &peer.sa, piece, &size);
-		uint8_t *to = (uint8_t *)(r + 1);
-		const bool copy = r && r->stored;
-		size_t left = piece;
+		struct capture_record *r = capture_record(CAPTURE_TCP, sent, &local.sa, &peer.sa, piece, &size);
 
-		while (left && niov) {
-			size_t here = iov->iov_len - skip;
-
-			if (here > left)
-				here = left;
-			if (copy && here)
-				memcpy(to, (const uint8_t *)iov->iov_base + skip, here);
-			to += here;
-			left -= here;
-			skip += here;
-			if (skip == iov->iov_len) {
-				iov++;
-				niov--;
-				skip = 0;
-			}
-		}
+		capture_take(&at, r && r->stored ? (uint8_t *)(r + 1) : NULL, piece);
 		if (r)
-			complete(r, size);
+			capture_record_done(r, size);
 		n -= piece;
 	}
 	errno = e;
@@ -202,10 +210,10 @@ void capture_end(int fd, bool sent)
 	uint32_t size;
 
 	if (ends(fd, &local, &peer)) {
-		struct capture_record *r = record(CAPTURE_FIN, sent, &local.sa, &peer.sa, 0, &size);
+		struct capture_record *r = capture_record(CAPTURE_FIN, sent, &local.sa, &peer.sa, 0, &size);
 
 		if (r)
-			complete(r, size);
+			capture_record_done(r, size);
 	}
 	errno = e;
 }
@@ -214,14 +222,14 @@ void capture_datagram(const struct sockaddr *local, const struct sockaddr *peer,
 		      const void *data, size_t n)
 {
 	uint32_t size;
-	struct capture_record *r = record(CAPTURE_UDP, sent, local, peer, n, &size);
+	struct capture_record *r = capture_record(CAPTURE_UDP, sent, local, peer, n, &size);
 
 	if (!r)
 		return;
 	r->id = id;
 	if (r->stored)
 		memcpy(r + 1, data, n);
-	complete(r, size);
+	capture_record_done(r, size);
 }
 
 void capture_segments(const struct sockaddr *local, const struct sockaddr *peer, const uint8_t *data, uint32_t len,

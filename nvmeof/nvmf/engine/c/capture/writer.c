@@ -117,23 +117,26 @@ static void put_time(uint64_t when)
 	put_word((uint32_t)when);
 }
 
-static void put_packet(uint64_t when, bool sent, const uint8_t *headers, uint32_t n, const uint8_t *data,
-		       uint32_t stored, uint32_t length)
+static void put_packet(const struct capture_record *r, bool sent, const uint8_t *headers, uint32_t n,
+		       const uint8_t *data, uint32_t stored, uint32_t length, const char *comment)
 {
 	const uint32_t kept = n + stored, flags = sent ? EPB_OUTBOUND : EPB_INBOUND, zero = 0;
-	const uint32_t size = 28 + ((kept + 3) & ~3u) + 8 + 4 + 4;
+	const uint32_t text = comment ? (uint32_t)strlen(comment) : 0, option = text ? 4 + ((text + 3) & ~3u) : 0;
+	const uint32_t size = 28 + ((kept + 3) & ~3u) + option + 8 + 4 + 4;
 
 	if (used + size > OUT)
 		flush();
 	put_word(BLOCK_EPB);
 	put_word(size);
 	put_word(0);
-	put_time(when);
+	put_time(r->when);
 	put_word(kept);
 	put_word(n + length);
 	put(headers, n);
 	put(data, stored);
 	put(&zero, -kept & 3u);
+	if (text)
+		put_option(1, comment, (uint16_t)text);
 	put_option(2, &flags, 4);
 	put_word(0);
 	put_word(size);

@@ -8,6 +8,8 @@
  */
 #include "internal.h"
 
+#include "capture/capture.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +209,9 @@ static const struct nvme_cqe *complete_check(struct host_queue *q, const struct 
 static int complete_response(struct host_queue *q, const struct ibv_wc *wc,
 			     const struct host_queue *only, struct host_completion *out)
 {
+	if (capture_on())
+		host_record_response(q, wc);
+
 	const struct nvme_cqe *cqe = complete_check(q, wc);
 
 	if (__builtin_expect(!cqe, 0))

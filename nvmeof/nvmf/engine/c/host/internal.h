@@ -232,6 +232,13 @@ void host_queue_forget_done(struct host_queue *queue);
 /* The device's reason for the end of the connection, or "". */
 const char *host_queue_end_reason(const struct host_queue *queue);
 
+/* ---- record.c: only while something is captured ---- */
+
+/* Work requests that are about to be posted. */
+void host_record_sent(const struct host_queue *queue, const struct ibv_send_wr *wr);
+/* A response, whose slot has not been changed yet. */
+void host_record_response(const struct host_queue *queue, const struct ibv_wc *wc);
+
 /* ---- keys.c ---- */
 
 /* Create windows for the slots, if the device has any left, and compute the number of send work requests. */

@@ -9,6 +9,8 @@
  */
 #include "internal.h"
 
+#include "capture/capture.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -23,6 +25,8 @@ void host_queue_flush(struct host_queue *queue)
 	q->send_head = NULL;
 	if (q->lost)
 		return;
+	if (capture_on())
+		host_record_sent(q, head);
 
 	const int ret = ibv_post_send(q->id->qp, head, &bad);
 

@@ -9,6 +9,7 @@ static const struct verbs table = {
 	.sends_complete_inline = true,
 	.send_stable = IW_SEND_STABLE,
 	.places_persistently = true,
+	.shows_packets = true,
 	.get_device_list = iw_get_device_list,
 	.free_device_list = iw_free_device_list,
 	.get_device_name = iw_get_device_name,

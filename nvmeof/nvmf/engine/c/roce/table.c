@@ -8,6 +8,7 @@ static const struct verbs table = {
 	.name = "roce",
 	.read_sink_is_local = true,
 	.flushes = true,
+	.shows_packets = true,
 	.get_device_list = ro_get_device_list,
 	.free_device_list = iw_free_device_list,
 	.get_device_name = iw_get_device_name,

@@ -153,6 +153,13 @@ void request_took(struct target_request *req);
 /* Record a command that the engine ends with an error; returns whether the error log has an entry. */
 bool error_record(struct target_request *req, uint16_t status);
 
+/* ---- record.c: only while something is captured ---- */
+void record_capsule(const struct target_qpair *qp, const struct recv *recv);
+/* Work requests that are about to be posted. */
+void record_posts(const struct target_qpair *qp, const struct ibv_send_wr *wr);
+/* A chunk whose RDMA READs are complete. */
+void record_fetched(const struct chunk *chunk);
+
 /* ---- capsule.c, upcall.c, io.c ---- */
 /* Execute a checked command whose SQE is in req->sqe. */
 void capsule_begin(struct target_request *req);

@@ -7,6 +7,8 @@
  */
 #include "target/calls.h"
 
+#include "capture/capture.h"
+
 #include <string.h>
 
 static uint16_t sgl_keyed(struct target_request *req, const struct nvme_sgl *sgl)
@@ -177,6 +179,8 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 	bool from_host;
 
 	if (recv->length < SQE_SIZE) {
+		if (capture_on())
+			record_capsule(qp, recv);
 		stat_add(&qp->malformed, 1);
 		qpair_fail(qp, "the host sent a capsule of %u bytes, shorter than a command (%u)",
 			   recv->length, SQE_SIZE);
@@ -188,6 +192,8 @@ void capsule_received(struct target_qpair *qp, struct recv *recv)
 		fifo_push(&qp->pending, &recv->link);
 		return;
 	}
+	if (capture_on())
+		record_capsule(qp, recv);
 	req->opcode = sqe->opc;
 	req->nsid = sqe->nsid;
 	req->slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;

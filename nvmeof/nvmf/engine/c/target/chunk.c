@@ -7,6 +7,8 @@
  */
 #include "target/calls.h"
 
+#include "capture/capture.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +237,8 @@ static void chunk_fetched(struct chunk *chunk)
 	struct target_qpair *qp = chunk->req->qp;
 
 	chunk->with_host = 0;
+	if (capture_on() && !qp->dead)
+		record_fetched(chunk);
 	qp->fetching--;
 	if (qp->waiting[1].head)
 		reactor_mark(qp);

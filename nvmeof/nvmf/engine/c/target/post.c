@@ -18,6 +18,8 @@
 #include "target/calls.h"
 #include "target/wr.h"
 
+#include "capture/capture.h"
+
 enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size into its header buffer: see accept.c */
 
 /* ---- receives ---- */
@@ -237,6 +239,8 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	int rc;
 
 	r->wr[n - 1].next = NULL;
+	if (capture_on())
+		record_posts(qp, r->wr);
 	rc = ibv_post_send(qp->ibqp, r->wr, &bad);
 	if (!rc)
 		return true;

@@ -4,6 +4,7 @@
  * thread that asks, and kept for the lifetime of the process.
  */
 #include "contexts.h"
+#include "messages.h"
 #include "siw.h"
 
 #include <dlfcn.h>
@@ -92,6 +93,7 @@ static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event
 {
 	if (real_get_cm_event(channel, event))
 		return -1;
+	messages_event(*event);
 	switch ((*event)->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -114,6 +116,43 @@ static int destroy_id(struct rdma_cm_id *id)
 	contexts_untied(use);
 	errno = saved;
 	return rc;
+}
+
+/* The functions whose messages captures have, in the order of the messages: before the peer can answer. */
+static struct rdma_event_channel *(*real_create_event_channel)(void);
+static int (*real_connect)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+static int (*real_accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+static int (*real_reject)(struct rdma_cm_id *id, const void *private_data, uint8_t len);
+static int (*real_disconnect)(struct rdma_cm_id *id);
+
+static struct rdma_event_channel *create_event_channel(void)
+{
+	capture_from_environment();
+	return real_create_event_channel();
+}
+
+static int connect_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	messages_sent(id, CAPTURE_REQUEST, param->private_data, param->private_data_len);
+	return real_connect(id, param);
+}
+
+static int accept_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	messages_sent(id, CAPTURE_REPLY, param->private_data, param->private_data_len);
+	return real_accept(id, param);
+}
+
+static int reject_id(struct rdma_cm_id *id, const void *private_data, uint8_t len)
+{
+	messages_sent(id, CAPTURE_REJECT, private_data, len);
+	return real_reject(id, private_data, len);
+}
+
+static int disconnect_id(struct rdma_cm_id *id)
+{
+	messages_closed(id);
+	return real_disconnect(id);
 }
 
 /* Flags of the optional range require the newer function, which drops those that the kernel lacks. */
@@ -183,7 +222,7 @@ static const struct symbol ibverbs[] = {
 };
 
 static const struct symbol rdmacm[] = {
-	{ "rdma_create_event_channel", &table.create_event_channel },
+	{ "rdma_create_event_channel", &real_create_event_channel },
 	{ "rdma_destroy_event_channel", &table.destroy_event_channel },
 	{ "rdma_create_id", &table.create_id },
 	{ "rdma_destroy_id", &real_destroy_id },
@@ -194,10 +233,10 @@ static const struct symbol rdmacm[] = {
 	{ "rdma_create_qp", &table.create_qp },
 	{ "rdma_destroy_qp", &table.destroy_qp },
 	{ "rdma_listen", &real_listen },
-	{ "rdma_connect", &table.connect },
-	{ "rdma_accept", &table.accept },
-	{ "rdma_reject", &table.reject },
-	{ "rdma_disconnect", &table.disconnect },
+	{ "rdma_connect", &real_connect },
+	{ "rdma_accept", &real_accept },
+	{ "rdma_reject", &real_reject },
+	{ "rdma_disconnect", &real_disconnect },
 	{ "rdma_get_cm_event", &real_get_cm_event },
 	{ "rdma_ack_cm_event", &table.ack_cm_event },
 	{ "rdma_get_devices", &table.get_devices },
@@ -244,6 +283,11 @@ static void system_fill(void)
 	table.listen = listen_on;
 	table.get_cm_event = get_cm_event;
 	table.destroy_id = destroy_id;
+	table.create_event_channel = create_event_channel;
+	table.connect = connect_id;
+	table.accept = accept_id;
+	table.reject = reject_id;
+	table.disconnect = disconnect_id;
 	table.drop_unused = contexts_sweep;
 	usable = true;
 }

@@ -56,6 +56,8 @@ struct verbs {
 	bool places_persistently;
 	/* FLUSH and ATOMIC WRITE can be posted, and are carried out for the peer. */
 	bool flushes;
+	/* It reports its packets to captures.  For other devices, the engine reports its work: capture.h. */
+	bool shows_packets;
 	/*
 	 * Whether the device of a context carries out FLUSH (of both placement types) and ATOMIC WRITE of the peer.
 	 * NULL if flushes applies to all contexts.
