@@ -43,10 +43,16 @@ bs = "4k"
 """
 
 
+def command(words: tuple[str | Path, ...]) -> list[str]:
+    """The command line; a run makes no report, which takes longer than most runs of tests."""
+    more = ["--no-report"] if words[0] == "run" else []
+    return [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words), *more]
+
+
 def lab(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run nvmeof lab until it ends."""
     return subprocess.run(
-        [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
+        command(words),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -58,7 +64,7 @@ def lab(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
 def started(*words: str | Path) -> subprocess.Popen[str]:
     """Start nvmeof lab."""
     return subprocess.Popen(
-        [sys.executable, "-m", "nvmf.cli.main", "lab", *map(str, words)],
+        command(words),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,7 +11,7 @@ shift
 nvmeof=${NVMEOF:-nvmeof}
 name=$(date +%Y%m%d-%H%M%S)-$$
 mkdir -p "$folder"
-$nvmeof lab run "$here/regression.toml" -d "$folder/$name" --quiet "$@"
+$nvmeof lab run "$here/regression.toml" -d "$folder/$name" --quiet --no-report "$@"
 $nvmeof lab report "$folder/$name"
 if [ -e "$folder/baseline" ]; then
     $nvmeof lab compare --baseline "$folder/baseline" "$folder/$name" --metric iops --margin 10

@@ -20,7 +20,7 @@ from nvmf.lab.model import Lab
 from nvmf.lab.profiles import DEFAULT_SYSTEMS, PROFILES
 from nvmf.lab.tables import Table, View
 
-_PATHS = {"system": ("config", "path", "pid_file", "overwrite"), "workload": ("job_file",)}
+_PATHS = {"system": ("config", "path", "pid_file", "overwrite"), "workload": ("job_file", "trace")}
 _REQUIRED = {"system": "[[system]]", "workload": "[[workload]]", "method": "[method]"}
 
 

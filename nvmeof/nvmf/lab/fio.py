@@ -125,8 +125,11 @@ def job_text(load: Load, system: Sequence[str], options: Options, method: Method
     if work.job_file is not None:
         lines += [*_option_lines(work.options), *_user_lines(work.job_file)]
         return "\n".join(lines) + "\n"
-    lines += ["", "[work]", f"rw={work.rw}", f"bs={load.bs}", f"iodepth={load.iodepth}"]
-    lines.append(f"numjobs={load.numjobs}")
+    lines += ["", "[work]", f"iodepth={load.iodepth}"]
+    if work.trace is not None:
+        lines += _trace_lines(work.trace, system)
+        return "\n".join([*lines, *_option_lines(work.options)]) + "\n"
+    lines += [f"rw={work.rw}", f"bs={load.bs}", f"numjobs={load.numjobs}"]
     if load.rwmixread is not None:
         lines.append(f"rwmixread={load.rwmixread}")
     return "\n".join([*lines, *_option_lines(work.options)]) + "\n"
@@ -137,6 +140,13 @@ def fill_text(system: Sequence[str], options: Options, times: float, size: int) 
     lines = ["[global]", *system, *_option_lines(options), "", "[fill]", "rw=write", "bs=131072"]
     lines += ["iodepth=16", "thread=1", f"io_size={int(size * times) // 131072 * 131072}"]
     return "\n".join([*lines, "refill_buffers=1"]) + "\n"
+
+
+def _trace_lines(path: Path, system: Sequence[str]) -> list[str]:
+    """Return the lines that replay a trace on the system's file, whatever the trace names."""
+    name = next(line for line in system if line.startswith("filename=")).removeprefix("filename=")
+    trace = str(path).replace(":", "\\:")
+    return [f"read_iolog={trace}", "replay_redirect=" + name.replace("\\:", ":")]
 
 
 def _option_lines(options: Options) -> list[str]:

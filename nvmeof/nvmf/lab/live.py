@@ -43,6 +43,8 @@ class Live:
         self._measured = 0
         self._task: TaskID | None = None
         self._rates: dict[tuple[str, str], list[float]] = {}
+        self._latencies: dict[tuple[str, str], list[float]] = {}
+        """In µs."""
 
     def __enter__(self) -> Live:
         if self._terminal:
@@ -74,21 +76,32 @@ class Live:
             self._progress.update(self._task, total=self._total)
 
     def begin(self, system: str, title: str, number: int) -> None:
-        """Show the present measurement, and the median of its earlier rounds."""
-        before = self._rates.get((system, title))
-        so_far = f", {statistics.median(before):,.0f} IOPS so far" if before else ""
+        """Show the present measurement, and the medians of its earlier rounds."""
+        so_far = self.so_far(system, title)
         if self._task is not None:
             left = f", {clock(self._left())} left" if self._measured else ""
             self._progress.update(
                 self._task, description=f"round {number}: {system}: {title}{so_far}{left}"
             )
 
+    def so_far(self, system: str, title: str) -> str:
+        """Return the medians of the rounds that have been measured, or ""."""
+        rates = self._rates.get((system, title))
+        if not rates:
+            return ""
+        latencies = self._latencies.get((system, title))
+        latency = f", {statistics.median(latencies):,.1f} µs" if latencies else ""
+        return f", {statistics.median(rates):,.0f} IOPS{latency} so far"
+
     def end(self, system: str, title: str, number: int, iops: float, mean_ns: float | None) -> None:
         """Show a result."""
         self._measured += 1
         self._rates.setdefault((system, title), []).append(iops)
         self.skip()
-        latency = f", {mean_ns / 1000:,.1f} µs" if mean_ns is not None else ""
+        latency = ""
+        if mean_ns is not None:
+            self._latencies.setdefault((system, title), []).append(mean_ns / 1000)
+            latency = f", {mean_ns / 1000:,.1f} µs"
         left = (
             "" if self._terminal else f" ({self._done}/{self._total}, {clock(self._left())} left)"
         )

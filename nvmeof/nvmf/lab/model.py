@@ -277,6 +277,10 @@ class WorkloadConfig(Model):
     """Percentage of reads, for rw and randrw; one or a list."""
     job_file: FilePath | None = None
     """A job file of fio, instead of the keys above."""
+    trace: FilePath | None = None
+    """A recorded load to replay, with its times: an iolog of fio (write_iolog), or a file of
+    blktrace.  It has its own pattern, sizes and mix; the measurement ends with it, or after the
+    runtime."""
     options: Options = Field(default_factory=dict)
     """Any options of fio."""
 
@@ -291,6 +295,10 @@ class WorkloadConfig(Model):
             for key in ("rw", "bs", "iodepth", "numjobs", "rwmixread"):
                 if key in self.model_fields_set:
                     raise FaultError(f"a job_file excludes {key}", key)
+        if self.trace is not None:
+            for key in ("rw", "bs", "numjobs", "rwmixread", "job_file"):
+                if key in self.model_fields_set:
+                    raise FaultError(f"a trace excludes {key}", key)
         if self.rwmixread is not None and self.rw not in ("rw", "readwrite", "randrw"):
             raise FaultError(f'rw = "{self.rw}" is not mixed', "rwmixread")
         return self
@@ -298,7 +306,7 @@ class WorkloadConfig(Model):
     @property
     def writes(self) -> bool:
         """Whether data are or may be changed."""
-        if self.job_file is not None:
+        if self.job_file is not None or self.trace is not None:
             return True
         if set(self.options) & {"rw", "readwrite", "trim_percentage", "rwmixwrite"}:
             return True

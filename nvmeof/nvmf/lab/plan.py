@@ -18,7 +18,7 @@ class Load:
     """Identifies the load in a results directory, and between runs."""
     workload: WorkloadConfig
     bs: int | None
-    """Bytes of an I/O; None for a job file."""
+    """Bytes of an I/O; None for a job file or a trace."""
     iodepth: int | None
     numjobs: int | None
     rwmixread: int | None
@@ -26,12 +26,14 @@ class Load:
     @property
     def title(self) -> str:
         """A short description for people."""
-        if self.bs is None:
-            return self.workload.name
-        words = [self.workload.name, format_size(self.bs), f"depth {self.iodepth}"]
+        words = [self.workload.name]
+        if self.bs is not None:
+            words.append(format_size(self.bs))
+        if self.iodepth is not None:
+            words.append(f"depth {self.iodepth}")
         if self.rwmixread is not None:
             words.append(f"{self.rwmixread} % reads")
-        if self.numjobs != 1:
+        if self.numjobs not in (None, 1):
             words.append(f"{self.numjobs} jobs")
         return ", ".join(words)
 
@@ -47,6 +49,12 @@ def loads(lab: Lab) -> list[Load]:
     for one in lab.workloads:
         if one.job_file is not None:
             found.append(Load(one.name, one, None, None, None, None))
+            continue
+        if one.trace is not None:
+            found += [
+                Load(f"{one.name}/iodepth={depth}", one, None, depth, None, None)
+                for depth in one.iodepth
+            ]
             continue
         mixes = one.rwmixread or (None,)
         for bs, mix, jobs, depth in product(one.bs, mixes, one.numjobs, one.iodepth):

@@ -277,7 +277,7 @@ def about(system: str, load: Load, number: int) -> dict[str, object]:
         "round": number,
         "workload": work.name,
         "title": load.title,
-        "rw": None if work.job_file else work.rw,
+        "rw": None if work.job_file or work.trace else work.rw,
         "bs": load.bs,
         "iodepth": load.iodepth,
         "numjobs": load.numjobs,

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from nvmf.lab.report import Report
+    from nvmf.lab.store import Results
 
 EXIT_WORSE = 3
 _METRICS = ("iops", "mean_ns", "p50_ns", "p99_ns")
@@ -68,35 +73,45 @@ def add_commands(subparsers: Subparsers) -> None:
     )
 
 
+def write(results: Results, folder: Path, *, pictures: bool) -> tuple[Report, list[Path]]:
+    """Make a report of open results in a folder; return it, and its files.
+
+    Raises:
+        CliError: A library is missing, or there is nothing to report.
+        LabError: The results are damaged.
+    """
+    try:
+        from nvmf.lab.report import Report
+    except ModuleNotFoundError as error:
+        raise CliError(_INSTALL.format(error.name)) from None
+    made = Report(results)
+    if not made.rows:
+        raise CliError(f"{results.folder} has no measurements that succeeded")
+    files = {"report.html": made.html().encode(), "report.md": made.markdown().encode()}
+    for picture in made.pictures if pictures else ():
+        files[f"{picture.name}.svg"] = picture.svg().encode()
+        files[f"{picture.name}.png"] = picture.png()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return made, [folder / name for name in files]
+
+
 def report(args: argparse.Namespace) -> int:
     """Make a report."""
     from nvmf.lab.errors import LabError
     from nvmf.lab.store import Results
 
     try:
-        from nvmf.lab.report import Report
-    except ModuleNotFoundError as error:
-        raise CliError(_INSTALL.format(error.name)) from None
-    folder = Path(args.to or args.directory)
-    try:
         with Results.open(Path(args.directory)) as results:
-            made = Report(results)
-        if not made.rows:
-            raise CliError(f"{args.directory} has no measurements that succeeded")
-        files = {"report.html": made.html().encode(), "report.md": made.markdown().encode()}
-        for picture in made.pictures if args.pictures else ():
-            files[f"{picture.name}.svg"] = picture.svg().encode()
-            files[f"{picture.name}.png"] = picture.png()
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+            made, files = write(results, Path(args.to or args.directory), pictures=args.pictures)
     except LabError as error:
         raise CliError(str(error)) from None
-    written = [str(folder / name) for name in files]
     if args.output_format == "json":
+        written = [str(path) for path in files]
         print_json({"files": written, "doubts": made.doubts, "summary": made.summary()})
         return EXIT_OK
-    for path in written:
+    for path in files:
         print(path)
     return EXIT_OK
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MORE = """\
 The systems of a description are measured in turns, round by round, and each result is kept in the
 results directory at once: a run that was interrupted continues with --resume. Without a
-description, or for a description without workloads, --profile names ready ones.
+description, or for a description without workloads, --profile names ready ones. At the end there
+is a report with pictures in the directory, report.html (see lab report).
 
 A system that has data is never written to, unless --overwrite (or overwrite in the description)
 repeats its path or NQN. A system that the run makes, or that is empty, needs no name.
@@ -83,6 +84,9 @@ def add_commands(subparsers: Subparsers) -> None:
         action="store_true",
         help="measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a "
         "description works: the figures are meaningless",
+    )
+    parser.add_argument(
+        "--no-report", action="store_true", help="make no report at the end, as with --try"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -159,9 +163,24 @@ def _measure(args: argparse.Namespace, results: Results) -> int:
         )
         raise
     print(results.folder)
+    if not args.no_report and not args.short:
+        _report(results)
     for said in failures:
         print(f"{args.parser.prog}: {said}", file=sys.stderr)
     return EXIT_FAILED if failures else EXIT_OK
+
+
+def _report(results: Results) -> None:
+    """Make the report; without matplotlib there is none, and the run is complete all the same."""
+    from nvmf.cli.lab.reporting import write
+    from nvmf.lab.errors import LabError
+
+    try:
+        _, files = write(results, results.folder, pictures=False)
+        said = f"report: {files[0]}"
+    except (CliError, LabError, OSError) as error:
+        said = f"there is no report: {error}"
+    print(said, file=sys.stderr)
 
 
 def _described(args: argparse.Namespace) -> Lab:
@@ -199,6 +218,8 @@ def _refuse_missing(lab: Lab) -> None:
     for workload in lab.workloads:
         if workload.job_file is not None and not workload.job_file.is_file():
             raise LabError(f"workload {workload.name}: there is no job file {workload.job_file}")
+        if workload.trace is not None and not workload.trace.is_file():
+            raise LabError(f"workload {workload.name}: there is no trace {workload.trace}")
     for system in lab.systems:
         config = getattr(system, "config", None)
         if config is not None and not config.is_file():

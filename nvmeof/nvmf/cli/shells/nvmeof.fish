@@ -1206,6 +1206,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l overwrite -x -d 'path or 
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l rounds -x -d 'instead of the description'"'"'s'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l runtime -x -d 'instead of the description'"'"'s'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l try -d 'measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a description works: the figures are meaningless'
+complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l no-report -d 'make no report at the end, as with --try'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run' -l quiet -d 'show no progress'
 complete -c nvmeof -n '_shtab_nvmeof_using lab run; and test $_shtab_nvmeof_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a description (TOML)'
 complete -c nvmeof -n '_shtab_nvmeof_using lab; and test $_shtab_nvmeof_npos -eq 0' -a report -d 'Make a report of a run: HTML with pictures, Markdown, SVG and PNG.'

@@ -938,6 +938,7 @@ _shtab_nvmeof_lab_run_options=(
   "--rounds[instead of the description\'s]:N:"
   "--runtime[instead of the description\'s]:SECONDS:"
   "--try[measure everything once, for 0.3 seconds and with at most 16 MiB, to see that a description works\: the figures are meaningless]"
+  "--no-report[make no report at the end, as with --try]"
   "--quiet[show no progress]"
   ":a description (TOML):_files"
 )
