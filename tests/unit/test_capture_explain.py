@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,6 +184,19 @@ def test_files_that_are_no_captures(
     assert status == 2
     assert sentence in err
     assert run(capsys, tmp_path / "absent")[0] == 2
+
+
+def test_a_machine_with_little_memory(packets: list[bytes], tmp_path: Path) -> None:
+    """The largest file that is allowed is larger than the memory; this one is small."""
+    path = tmp_path / "small.pcapng"
+    path.write_bytes(pcaps.pcapng(packets))
+    words = shlex.join([sys.executable, "-m", "nvmf.cli.main", "explain", "--summary", str(path)])
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v 1500000; exec {words}"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Connect" in done.stdout
 
 
 def test_ended_connections_are_forgotten(packets: list[bytes]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from nvmf.capture.container import FILE_MOST
 from nvmf.capture.dialogue import Dialogue
@@ -23,6 +24,8 @@ from nvmf.cli.base import (
     printable,
 )
 from nvmf.cli.output import counted, print_fields, print_json, print_table
+
+_PIECE = 1 << 20
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -62,16 +65,25 @@ def add_commands(subparsers: Subparsers) -> None:
 def read(name: str) -> bytes:
     """Return the content of a capture file."""
     if name == "-":
-        data = sys.stdin.buffer.read(FILE_MOST + 1)
+        data = _read(sys.stdin.buffer)
     else:
         path = Path(name)
         if path.is_file() and path.stat().st_size > FILE_MOST:
             raise CliError(f"{name} has more than {FILE_MOST} bytes: split it (editcap -c)")
         with path.open("rb") as file:
-            data = file.read(FILE_MOST + 1)
+            data = _read(file)
     if len(data) > FILE_MOST:
         raise CliError(f"{name} has more than {FILE_MOST} bytes: split it (editcap -c)")
     return data
+
+
+def _read(file: BinaryIO) -> bytes:
+    """Return the content, or one byte more than allowed; in pieces, because read() with a size
+    reserves memory for all of it."""
+    data = bytearray()
+    while len(data) <= FILE_MOST and (piece := file.read(min(_PIECE, FILE_MOST + 1 - len(data)))):
+        data += piece
+    return bytes(data)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -38,6 +40,20 @@ STYLE: dict[RcKeyType, object] = {
     "grid.color": INK,
     "legend.frameon": False,
 }
+
+PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
+"""Numbers without exponents."""
+_SOME = FuncFormatter(lambda value, _: f"{value:,.10g}" if f"{value:e}"[0] in "25" else "")
+"""Such numbers of 2 and 5 times powers of ten."""
+
+
+def plain_log(axis: Axis) -> None:
+    """Label a logarithmic axis, after its data was drawn, with numbers rather than powers of ten,
+    whose typesetting takes a large part of a report's time."""
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter(PLAIN)
+    axis.set_minor_formatter(_SOME if low > 0 and high < 100 * low else NullFormatter())
+
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Header and rows."""

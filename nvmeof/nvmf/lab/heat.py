@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nvmf.lab.drawing import COLOURS, Mark, Moment, Picture
+from nvmf.lab.drawing import COLOURS, Mark, Moment, Picture, plain_log
 from nvmf.lab.tidy import Row
 from nvmf.lab.words import figure_text, file_name
 
@@ -41,6 +41,7 @@ def heat_maps(
             for at in (mark.begin, mark.end):
                 axes.axvline(mark.round - 0.5 + at, color=COLOURS[1], linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
+        plain_log(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("round")
         axes.set_ylabel("latency, µs")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -13,12 +14,21 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from nvmf.config.units import format_size
-from nvmf.lab.drawing import COLOURS, MARKS, MOST, STYLE, Mark, Moment, Picture, Point
+from nvmf.lab.drawing import (
+    COLOURS,
+    MARKS,
+    MOST,
+    PLAIN,
+    STYLE,
+    Mark,
+    Moment,
+    Picture,
+    Point,
+    plain_log,
+)
 from nvmf.lab.heat import heat_maps
 from nvmf.lab.tidy import Row
 from nvmf.lab.words import figure_text, file_name, short_text
-
-_PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
 
 
 def pictures(
@@ -38,12 +48,12 @@ def pictures(
     made: list[Picture] = []
     with mpl.rc_context(STYLE):
         for draw in (_by_depth, _by_size, _by_jobs):
-            made += list(draw(measured, colour))[:MOST]
+            made += islice(draw(measured, colour), MOST)
         if measured:
             made.append(_processors(measured, colour))
-        made += list(_latencies(measured, colour))[:MOST]
-        made += list(_over_time(measured, colour, series, marks or {}))[:MOST]
-        made += list(heat_maps(measured, heat or {}, marks or {}))[:MOST]
+        made += islice(_latencies(measured, colour), MOST)
+        made += islice(_over_time(measured, colour, series, marks or {}), MOST)
+        made += islice(heat_maps(measured, heat or {}, marks or {}), MOST)
     return made
 
 
@@ -139,8 +149,9 @@ def _two(
             axes.set_xlabel(what)
         left.set_ylim(bottom=0)
         left.set_ylabel(f"{unit}: median, and range of the rounds")
-        left.yaxis.set_major_formatter(_PLAIN)
+        left.yaxis.set_major_formatter(PLAIN)
         right.set_yscale("log")
+        plain_log(right.yaxis)
         right.set_ylabel("latency, µs: p50, and p99 dashed")
         left.legend(fontsize=8)
         header = ["system", what, unit, "p50 µs", "p99 µs", "rounds"]
@@ -216,6 +227,7 @@ def _latencies(rows: Sequence[Row], colour: Mapping[str, str]) -> Iterator[Pictu
             axes.step(x, y, where="post", color=colour[row.system], label=row.system)
             table.append([row.system, *(figure_text(v, 1e-3) for v in row.percentiles().values())])
         axes.set_xscale("log")
+        plain_log(axes.xaxis)
         marks = {0.0: "0", 0.30103: "50", 1.0: "90", 2.0: "99", 3.0: "99.9", 4.0: "99.99"}
         marks[5.0] = "99.999"
         axes.set_ylim(0, 5.3)
@@ -268,7 +280,7 @@ def _over_time(
         axes.set_ylim(bottom=0)
         axes.set_xlabel("round")
         axes.set_ylabel("IOPS")
-        axes.yaxis.set_major_formatter(_PLAIN)
+        axes.yaxis.set_major_formatter(PLAIN)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(fontsize=8)
         header = ["system", "round", "IOPS", "mean µs"]

@@ -11,7 +11,7 @@ from importlib import resources
 
 from nvmf.lab import tidy
 from nvmf.lab.compare import METRICS, Ratio, compared, of_systems
-from nvmf.lab.drawing import INK, Mark, Moment, Picture, Point, Table
+from nvmf.lab.drawing import INK, MOST, Mark, Moment, Picture, Point, Table
 from nvmf.lab.errors import LabError
 from nvmf.lab.machine import sentence
 from nvmf.lab.pictures import pictures
@@ -105,6 +105,10 @@ class Report:
         parts.append(_html_list(_DOUBTS, self.doubts))
         parts.append(_html_list("Failures", self.failures))
         parts.append("<h2>Pictures</h2>")
+        if sum(row.kind != "null" for row in self.rows) > MOST:
+            parts.append(
+                f"<p>There are at most {MOST} pictures of a kind: those of the first loads.</p>"
+            )
         parts += [_html_picture(picture) for picture in self.pictures]
         facts = [[key, str(value)] for key, value in self.machine.items() if value]
         machine = _html_table((["fact", "value"], facts))
