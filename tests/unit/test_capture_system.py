@@ -25,7 +25,7 @@ from nvmf.capture.wireshark import lua_script
 from nvmf.initiator.sync import connect
 from support.capturelab import PROGRAM, ended, nvmeof, read_file, start, until_recorded
 from support.standin import system_device
-from wire.served import SUBNQN, TIMEOUT, Served, config
+from support.served import SUBNQN, TIMEOUT, Served, config
 
 CLIENT = """\
 import os, sys

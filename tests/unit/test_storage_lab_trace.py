@@ -15,7 +15,7 @@ import pytest
 from nvmf.lab.describe import load
 from nvmf.lab.errors import LabError
 from nvmf.lab.live import Live
-from storagelab import NULL, RAM, SHORT, lab, rounds
+from support.storagelab import NULL, RAM, SHORT, lab, rounds
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "examples" / "lab"
 TRACE = "fio version 2 iolog\n/old/disk add\n/old/disk open\n" + "".join(
