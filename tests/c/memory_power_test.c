@@ -25,7 +25,7 @@ void lines_write_back(const void *from, size_t length)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Of a file that is not persistent memory. */
+/* A file that is not persistent memory. */
 int fdatasync(int fd)
 {
 	(void)fd;

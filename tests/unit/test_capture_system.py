@@ -24,8 +24,8 @@ from nvmf.capture.explain import explain
 from nvmf.capture.wireshark import lua_script
 from nvmf.initiator.sync import connect
 from support.capturelab import PROGRAM, ended, nvmeof, read_file, start, until_recorded
-from support.standin import system_device
 from support.served import SUBNQN, TIMEOUT, Served, config
+from support.standin import system_device
 
 CLIENT = """\
 import os, sys

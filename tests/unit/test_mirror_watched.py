@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a mirror tells: events, SMART, `nvmeof top`; and the return from a later writer."""
+"""Reports of a mirror: events, SMART, `nvmeof top`; and the return from a later writer."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ class Remote(NamespaceReplica):
 
     away = False
 
-    async def _reopen(self, *, preempt: bool) -> None:
+    async def _reopen(self, hostid: str | None, *, preempt: bool) -> None:
         if self.away:
             raise CUT
-        await super()._reopen(preempt=preempt)
+        await super()._reopen(hostid, preempt=preempt)
 
 
 def on(urls: Sequence[str]) -> list[Remote]:
