@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets built side by side and sent at once.  Payload is copied, so that the ICRC is of the bytes that are sent
- * although the application may change them meanwhile, and the ICRC is computed on the way of the copy.  Under the lock of
+ * Packets that are adjacent in a buffer and sent at once.  Payload is copied, so that the ICRC matches the bytes that
+ * are sent even if the application changes them meanwhile.  The ICRC is computed during the copy.  Under the lock of
  * the queue pair.
  */
 #include "qp.h"

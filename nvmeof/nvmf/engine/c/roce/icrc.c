@@ -203,7 +203,7 @@ uint32_t ro_icrc_end(uint32_t crc)
 	return crc;
 }
 
-/* again: how many bytes of the packet count a second time. */
+/* again: the number of bytes of the packet that count a second time. */
 static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len, uint32_t again)
 {
 	uint32_t crc = ro_icrc_begin(flow, ip_id, packet, len);

@@ -114,13 +114,13 @@ struct ro_port {
 	uint8_t *buffer;
 	struct ro_inbox in;
 	struct ro_outbox out;
-	void *current;			/* the calls' own */
-	struct list more;		/* the calls' own: those with more to send */
-	struct list held;		/* the calls' own: those with an acknowledgement that waits for the next visit */
-	uint32_t visit;			/* counts them */
-	bool holding;			/* there will be a next visit, or ro_port_release() */
+	void *current;			/* data of the calls */
+	struct list more;		/* data of the calls: queue pairs with more to send */
+	struct list held;		/* data of the calls: those whose acknowledgement waits for the next visit */
+	uint32_t visit;			/* number of the present visit */
+	bool holding;			/* a further visit, or ro_port_release(), will follow */
 	atomic_bool unsent;		/* more is not empty; for reading without the lock */
-	atomic_bool holds;		/* nor is held */
+	atomic_bool holds;		/* held is not empty; likewise */
 	atomic_bool left;		/* the last visit left something to do */
 
 	/* watch_lock */
@@ -164,8 +164,8 @@ struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 /* Send the acknowledgements that wait for the next visit. */
 void ro_port_release(struct ro_port *port);
 /*
- * Send segments of seg bytes, the last of them perhaps shorter.  What the socket does not take is lost; false if the
- * segments are too large for the interface.
+ * Send segments of seg bytes; the last may be shorter.  Segments that the socket does not take are lost; false if they
+ * are too large for the interface.
  */
 bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, uint32_t len, uint32_t seg);
 /* Send a packet of RO_LATE bytes at most with others, at the end of the visit at the latest; under port->lock. */

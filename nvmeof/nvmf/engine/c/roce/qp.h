@@ -20,7 +20,7 @@ enum {
 	RO_WINDOW_MIN = 2,		/* packets that are sent and not acknowledged */
 	RO_WINDOW_FIRST = 32,
 	RO_WINDOW_MAX = 128,
-	RO_TRAIN = 15,			/* packets at once: of the kernel's limits, that of 64 KiB comes first with whole packets */
+	RO_TRAIN = 15,			/* packets at once; with full packets, the kernel's limit of 64 KiB is reached first */
 	RO_ALPHA = 1024,
 	RO_ALPHA_SHARE = 16,		/* the share of alpha that changes at a time */
 	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
@@ -71,7 +71,7 @@ struct ro_requester {
 	bool calming;
 	bool cut;			/* since the window grew */
 	uint32_t spacing, since;	/* packets between losses, on average, and since the last one */
-	uint32_t read_end[RO_MAX_RD];	/* behind the responses that are expected, by reads_head, reads_tail */
+	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
 	uint32_t reads_head, reads_tail;
 	bool rewound;			/* since the last progress, at rewound_at */
 	uint64_t rewound_at;
@@ -98,7 +98,7 @@ struct ro_responder {
 	bool stirred;			/* one came after it, since the last tick */
 	uint32_t ahead_psn;		/* of that */
 	struct ro_ahead *ahead;		/* ahead.c; NULL before the first gap */
-	bool flushing;			/* what follows has to wait for a FLUSH */
+	bool flushing;			/* later requests wait for a FLUSH */
 	bool ack_due, ack_held;		/* held: until after a visit, see visit.c */
 	uint32_t unacked;		/* packets taken since the last acknowledgement */
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
@@ -255,7 +255,7 @@ void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);
 /* The last of a visit: an acknowledgement is sent with those of other queue pairs.  Under port->lock. */
 void ro_burst_send_late(struct ro_burst *b);
-/* Whether a packet without payload can be added to those that are in it. */
+/* Whether a packet without payload can be added to a burst. */
 bool ro_burst_has_room(const struct ro_burst *b, uint8_t opcode);
 
 /* Copy len bytes at off of a list of SGEs from a buffer, or, if into is not NULL, to its packet that is in the buffer. */

@@ -2,10 +2,10 @@
 /*
  * The requester: sends the packets of posted work in the order of their PSNs, as many at a time as its window allows,
  * and again from the oldest that was not acknowledged if one is lost (go-back-N).  The window grows by a packet each time
- * that a whole one was acknowledged.  It halves when nothing is acknowledged for a while, and with each loss while losses
- * are dense; a packet that is lost here and there is no sign of congestion.  Congestion that is told (CNP, CE) makes it
- * smaller by half of alpha, once for what is on the way; alpha is the share of windows of which that was told lately.  It is
- * what DCQCN does to a rate.
+ * that a whole window was acknowledged.  It halves when nothing is acknowledged for a while, and with each loss while
+ * losses are dense; a single lost packet is no sign of congestion.  Reported congestion (CNP, CE) reduces it by half of
+ * alpha, once for the packets on the way; alpha is the share of recent windows with such a report.  DCQCN controls a rate
+ * in the same way.
  */
 #include "qp.h"
 #include "util/clock.h"

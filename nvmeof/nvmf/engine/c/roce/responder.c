@@ -9,7 +9,7 @@
 enum {
 	RNR_TIMER = 14,			/* 1 ms, by the codes of table 45 */
 	ANSWERS = 64,			/* packets of READ responses at once */
-	HOLD_PACKETS = RO_WINDOW_MAX / 2,	/* taken since the last acknowledgement, from which on the next is not held */
+	HOLD_PACKETS = RO_WINDOW_MAX / 2,	/* taken since the last acknowledgement; from then on the next one is not held */
 };
 
 /* ---- answers ---- */
@@ -189,7 +189,7 @@ void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 static void receiver_not_ready(struct ro_qp *qp)
 {
 	qp->rsp.nak = RO_AETH_RNR | RNR_TIMER;
-	qp->rsp.nak_sent = true;	/* what follows it is not another gap */
+	qp->rsp.nak_sent = true;	/* later packets are not a new gap */
 	qp->rsp.gap = false;
 }
 
