@@ -35,7 +35,7 @@ from lab.guest import Guest
 from lab.kernel_host import KernelHost
 from lab.network import HOST, CannotRun, Network
 from lab.ours import OursOutside
-from lab.prepare import NEWEST, ROOT, SERIES, excuse, prepared, series_of
+from lab.prepare import NEWEST, ROOT, SERIES, Kernel, excuse, prepared, series_of
 from lab.results import Outcome
 from lab.running import GuestError
 from support import again
@@ -152,8 +152,16 @@ class Lab:
 
     def __init__(self, series: str, cable: Network) -> None:
         self._series = series
-        self._cable = cable
+        self.cable = cable
         self._guest: Guest | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel; CannotRun if it is not prepared."""
+        kernel = prepared(self._series)
+        if not kernel:
+            raise CannotRun(f"kernel {self._series} is not prepared: ./dev lab does that.")
+        return kernel
 
     def guest(
         self,
@@ -171,11 +179,9 @@ class Lab:
             if not self._guest.healthy() or other or self._guest.systemd != systemd:
                 self.close()
         if not self._guest:
-            kernel = prepared(self._series)
-            if not kernel:
-                raise CannotRun(f"kernel {self._series} is not prepared: ./dev lab does that.")
+            kernel = self.kernel
             boot = partial(
-                Guest, kernel, self._cable, nvdimm=nvdimm, memories=memories, systemd=systemd
+                Guest, kernel, self.cable, nvdimm=nvdimm, memories=memories, systemd=systemd
             )
             try:
                 self._guest = boot()

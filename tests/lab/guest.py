@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,7 +95,6 @@ class Guest:
         self._ready = threading.Event()
         self._sending = threading.Lock()
         self._dead: str | None = None
-        initramfs.build(kernel, self._folder / "initrd", systemd=systemd)
         if nvdimm:
             subprocess.run(["truncate", "-s", nvdimm, self._folder / "nvdimm"], check=True)
             memories = [self._folder / "nvdimm", *memories]
@@ -112,6 +111,7 @@ class Guest:
         self._port = self._connect()
         self._reader = threading.Thread(target=self._read, daemon=True, name="guest")
         self._reader.start()
+        self._wake()
         if not self._ready.wait(boot_seconds):
             self._dead = f"did not boot within {boot_seconds:.0f} s"
         if self.dead:
@@ -121,6 +121,7 @@ class Guest:
         self.boot_seconds = time.monotonic() - started
 
     def _command(self, cpus: int, memory: str, memories: Sequence[Path], more: str) -> list[str]:
+        """The command line of QEMU."""
         machine = "q35,nvdimm=on,nvdimm-persistence=cpu" if memories else "q35"
         memory += ",slots=4,maxmem=16G" if memories else ""
         nic = f"tap,id=net,ifname={network.TAP},script=no,downscript=no"
@@ -128,14 +129,13 @@ class Guest:
         command = f"""
             {QEMU} -M {machine} -accel {ACCELERATOR} -cpu {CPU} -smp {cpus} -m {memory}
             -nodefaults -no-user-config -no-reboot -display none
-            -fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap
-            -device virtio-9p-pci,fsdev=root,mount_tag=root
             -device virtio-serial-pci -chardev {port}
             -device virtserialport,chardev=port,name={initramfs.PORT}
             -device virtio-rng-pci -netdev {nic}
             -device virtio-net-pci,netdev=net,mac=52:54:00:77:00:02
-            -serial file:{self._console} -initrd {self._folder}/initrd
+            -serial file:{self._console}
         """.split()
+        command += self._root()
         if COUNTING:
             command += ["-icount", f"shift={COUNTING}"]
         for number, file in enumerate(memories):
@@ -143,6 +143,17 @@ class Guest:
             backing += f",size={file.stat().st_size}"
             command += ["-object", backing, "-device", f"nvdimm,memdev=nv{number},id=dimm{number}"]
         return [*command, "-kernel", str(self.kernel.image), "-append", f"{COMMAND_LINE} {more}"]
+
+    def _root(self) -> list[str]:
+        """Make what the guest boots from; the options of QEMU for it."""
+        initrd = self._folder / "initrd"
+        initramfs.build(self.kernel, initrd, systemd=self.systemd)
+        export = "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
+        device = "virtio-9p-pci,fsdev=root,mount_tag=root"
+        return ["-fsdev", export, "-device", device, "-initrd", str(initrd)]
+
+    def _wake(self) -> None:
+        """QEMU runs, and its port is connected: see that the guest does, too."""
 
     def _connect(self) -> socket.socket:
         end = time.monotonic() + 120
@@ -204,6 +215,10 @@ class Guest:
 
     # ---- running commands -------------------------------------------------------------------
 
+    def _signal_of(self, command: int) -> Callable[[int], None]:
+        """The function that sends signals to a command of the guest."""
+        return lambda number: self._send(do="signal", id=command, signal=number)
+
     def start(
         self,
         command: str | Sequence[str],
@@ -216,7 +231,7 @@ class Guest:
         argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
         shown = command if isinstance(command, str) else shlex.join(argv)
         number = next(self._numbers)
-        running = Running(shown, lambda sig: self._send(do="signal", id=number, signal=sig), quiet)
+        running = Running(shown, self._signal_of(number), quiet)
         self._running[number] = running
         if not quiet:
             print(f"guest$ {shown}", file=sys.stderr)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab import network
@@ -109,7 +110,7 @@ exec /lib/systemd/systemd --unit=lab.target --log-target=kmsg --show-status=0 < 
 
 def build(kernel: Kernel, to: Path, *, systemd: bool = False) -> None:
     """Write the initramfs of a guest to a file; with systemd, that is its first process."""
-    archive = _Archive()
+    archive = Archive()
     for folder in ("bin", "modules", "proc", "sys", "dev", "ro", "rw", "new"):
         archive.folder(folder)
     busybox = shutil.which("busybox", path="/usr/bin:/bin")
@@ -117,7 +118,7 @@ def build(kernel: Kernel, to: Path, *, systemd: bool = False) -> None:
         raise CannotRun("there is no busybox: ./dev lab installs busybox-static.")
     archive.file("bin/busybox", Path(busybox).read_bytes(), 0o755)
     archive.file("init", _FIRST.encode(), 0o755)
-    for number, module in enumerate(_with_dependencies(kernel)):
+    for number, module in enumerate(with_dependencies(kernel, BOOT_MODULES)):
         data = module.read_bytes()
         name = f"modules/{number:02}-{module.name.removesuffix('.xz')}"
         archive.file(name, lzma.decompress(data) if module.suffix == ".xz" else data)
@@ -138,10 +139,11 @@ def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "'\\''") + "'"
 
 
-def _with_dependencies(kernel: Kernel) -> list[Path]:
-    """Return the files of the boot modules, each after its dependencies."""
+def with_dependencies(kernel: Kernel, names: Sequence[str]) -> list[Path]:
+    """Return the files of modules, each after its dependencies."""
     files: dict[Path, None] = {}
-    for module in BOOT_MODULES:
+    needed = _listed(kernel)
+    for module in names:
         shown = subprocess.run(
             ["/sbin/modprobe", "-d", kernel.folder, "-S", kernel.release, "--show-depends", module],
             capture_output=True,
@@ -150,11 +152,22 @@ def _with_dependencies(kernel: Kernel) -> list[Path]:
         )
         for line in shown.stdout.splitlines():
             if line.startswith("insmod "):
-                files[Path(line.removeprefix("insmod ").strip())] = None
+                file = Path(line.removeprefix("insmod ").strip())
+                # Those that the host's kernel has built in are not shown.
+                files.update(dict.fromkeys([*needed.get(file.name, ()), file]))
     return list(files)
 
 
-class _Archive:
+def _listed(kernel: Kernel) -> dict[str, list[Path]]:
+    """Return what depmod says that each module needs, in the order of loading."""
+    found = {}
+    for line in (kernel.modules / "modules.dep").read_text().splitlines():
+        name, _, needed = line.partition(":")
+        found[Path(name).name] = [kernel.modules / one for one in reversed(needed.split())]
+    return found
+
+
+class Archive:
     """A cpio archive in the kernel's format ("newc")."""
 
     def __init__(self) -> None:
@@ -164,17 +177,20 @@ class _Archive:
     def folder(self, name: str) -> None:
         self._entry(name, 0o040755, b"")
 
-    def file(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        self._entry(name, 0o100000 | mode, data)
+    def file(self, name: str, data: bytes, mode: int = 0o644, time: int = 0) -> None:
+        self._entry(name, 0o100000 | mode, data, time)
+
+    def link(self, name: str, to: str) -> None:
+        self._entry(name, 0o120777, to.encode())
 
     def done(self) -> bytes:
         self._entry("TRAILER!!!", 0, b"")
         return bytes(self._data)
 
-    def _entry(self, name: str, mode: int, data: bytes) -> None:
+    def _entry(self, name: str, mode: int, data: bytes, time: int = 0) -> None:
         self._inode += 1
         text = name.encode() + b"\0"
-        fields = [self._inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(text), 0]
+        fields = [self._inode, mode, 0, 0, 1, time, len(data), 0, 0, 0, 0, len(text), 0]
         self._data += b"070701" + b"".join(b"%08X" % field for field in fields) + text
         self._pad()
         self._data += data

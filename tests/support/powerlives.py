@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -51,25 +52,38 @@ class Lives:
         """The fates of writes that were outstanding at a crash."""
         self.acknowledged = 0
 
-    def begin(self, *, load: bool = True) -> None:
-        """Check the memory of a target that has come back, and start to write again."""
+    def prepare(self, *, load: bool = True) -> None:
+        """Start the program that writes, which waits for begin(): while the target starts."""
         self._life += 1
-        image, log = self._path("image"), self._path("log")
         plan = Plan(
             self._life,
             self._seed,
             self._ways,
-            str(image),
+            str(self._path("image")),
             str(self._path("journal")),
             self._host_traddr,
             load,
         )
-        with log.open("wb") as output:
+        with self._path("log").open("wb") as output:
             self._process = subprocess.Popen(
                 [*self._wrapper, "env", f"PYTHONPATH={_TESTS}", sys.executable, str(_SCRIPT),
                  plan.encode()],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
+
+    def begin(self, *, load: bool = True) -> None:
+        """Check the memory of a target that has come back, and start to write again.
+
+        load: Write; otherwise only check. It has no meaning after prepare().
+        """
+        if self._process is None:
+            self.prepare(load=load)
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # below, its output is shown
+            self._process.stdin.write(b"go\n")
+            self._process.stdin.close()
+        image, log = self._path("image"), self._path("log")
         self._until(lambda: log.read_bytes().startswith(b"read\n"), "the memory was read")
         found = image.read_bytes()
         image.unlink()
@@ -106,9 +120,12 @@ class Lives:
 
     def close(self) -> None:
         """End the program that writes, if it runs."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
 
     def __str__(self) -> str:
         kills = ", ".join(f"{way}: {count}" for way, count in sorted(self.kills.items()))

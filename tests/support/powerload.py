@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A program: write records by several methods of persistence at the same time, until it is killed.
 
-Its argument is a Plan in JSON.  It first reads the memory into a file, and prints ``read``; then it
-writes, and notes in a journal what it sends and what was acknowledged (see powerrecords).
+Its argument is a Plan in JSON.  When standard input has a line, it reads the memory into a file,
+and prints ``read``; then it writes, and notes in a journal what it sends and what was acknowledged
+(see powerrecords).
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ class Load:
                 f"{self._plan.life}.{worker}.{number}",
                 worker * AREA + offset,
                 length,
-                way.method in BLOCK_METHODS,
+                # Of a longer write, a power failure may tear any block.
+                way.method in BLOCK_METHODS and length == BLOCK,
             )
             data = write.data
             self._journal.issue(write)
@@ -162,4 +164,5 @@ async def main(plan: Plan) -> None:
 
 
 if __name__ == "__main__":
+    sys.stdin.readline()
     asyncio.run(main(Plan.decode(sys.argv[1])))

@@ -47,7 +47,7 @@ class Write:
     offset: int
     length: int
     blocks: bool
-    """Whether each block is written whole or not at all."""
+    """Whether it is written whole or not at all, block by block."""
     acknowledged: bool = False
 
     @property
