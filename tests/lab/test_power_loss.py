@@ -47,7 +47,7 @@ SEED = int(os.environ.get("NVMF_POWER_SEED") or 1)
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-000000000079"
 PATIENCE = 240.0
 EARLY = 4
-"""Of as many kills, one is followed by one while the target starts."""
+"""One of so many kills is followed by one while the target starts."""
 pytestmark = [pytest.mark.usefixtures("need_product"), pytest.mark.timeout(900 + 150 * KILLS)]
 
 
