@@ -51,6 +51,7 @@ WALK: dict[str, tuple[str, ...]] = {
     "target mirror add-leg": ("{nqn} 1 {dir}/leg =1",),
     "target mirror remove-leg": ("{nqn} 1 {dir}/leg =1",),
     "target mirror replace-leg": ("{nqn} 1 {dir}/leg {dir}/other =1",),
+    "target mirror events": ("",),
     "target mirror resync": ("{nqn} 1 =1",),
     "target fault add": ("delay --delay 1us =1",),
     "target fault list": ("",),

@@ -64,7 +64,7 @@ def test_an_announcement_of_two_addresses() -> None:
     ]
 
 
-async def test_the_protocol_of_an_announcement_chooses_the_device() -> None:
+async def test_the_protocol_of_an_announcement_chooses_roce() -> None:
     """A client that follows it uses the embedded device that speaks the protocol."""
     async with serve(ram="1MiB", device="roce", traddr=own_address()) as target:
         address, port = target.ports[0]
