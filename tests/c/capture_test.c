@@ -60,7 +60,7 @@ static void *record(void *thread)
 }
 
 struct seen {
-	uint64_t packets, whole, wrong, dropped;
+	uint64_t packets, whole, wrong, dropped, expected;
 	int64_t last[THREADS];
 };
 
@@ -92,9 +92,10 @@ static void see_packet(struct seen *s, const uint8_t *b)
 		s->wrong += word(payload + 4 * k) != word(payload + 4) * 31 + k;
 }
 
-static void see_block(struct seen *s, const uint8_t *b, uint32_t size)
+static void see_block(void *to, const uint8_t *b, uint32_t size)
 {
 	const uint32_t kind = word(b);
+	struct seen *s = to;
 
 	if (word(b + size - 4) != size)
 		s->wrong++;
@@ -106,15 +107,14 @@ static void see_block(struct seen *s, const uint8_t *b, uint32_t size)
 		s->wrong++;
 }
 
-/* Read until all packets have arrived, or no further data arrives. */
-static void read_all(int fd, struct seen *s, uint64_t expected)
+/* Pass on every block that arrives until done() is true of what they were added to, or no further data arrives. */
+static void read_blocks(int fd, void *to, void (*see)(void *to, const uint8_t *block, uint32_t size),
+			bool (*done)(const void *to))
 {
-	static uint8_t buf[4 * OUT];
+	static uint8_t buf[8 * OUT];
 	uint32_t have = 0;
 
-	for (int i = 0; i < THREADS; i++)
-		s->last[i] = -1;
-	while (s->packets + s->dropped < expected) {
+	while (!done(to)) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		ssize_t n;
 		uint32_t at = 0;
@@ -126,12 +126,27 @@ static void read_all(int fd, struct seen *s, uint64_t expected)
 			break;
 		have += (uint32_t)n;
 		while (have - at >= 8 && word(buf + at + 4) >= 12 && have - at >= word(buf + at + 4)) {
-			see_block(s, buf + at, word(buf + at + 4));
+			see(to, buf + at, word(buf + at + 4));
 			at += word(buf + at + 4);
 		}
 		memmove(buf, buf + at, have - at);
 		have -= at;
 	}
+}
+
+static bool all_seen(const void *to)
+{
+	const struct seen *s = to;
+
+	return s->packets + s->dropped >= s->expected;
+}
+
+static void read_all(int fd, struct seen *s, uint64_t expected)
+{
+	s->expected = expected;
+	for (int i = 0; i < THREADS; i++)
+		s->last[i] = -1;
+	read_blocks(fd, s, see_block, all_seen);
 }
 
 static int begin(void)
@@ -226,7 +241,7 @@ static void see_fpdu(struct frames *f, const uint8_t *fpdu, uint32_t size)
 	}
 }
 
-static void see_work(struct frames *f, const uint8_t *b, uint32_t size)
+static void see_frame(struct frames *f, const uint8_t *b, uint32_t size)
 {
 	static const char said[] = "synthesised";
 	const uint32_t kept = word(b + 20), flags = b[28 + 33];
@@ -243,30 +258,17 @@ static void see_work(struct frames *f, const uint8_t *b, uint32_t size)
 		see_fpdu(f, data, kept - IP_TCP);
 }
 
-static void read_work(int fd, struct frames *f)
+static void see_work(void *to, const uint8_t *b, uint32_t size)
 {
-	static uint8_t buf[8 * OUT];
-	uint32_t have = 0;
+	if (word(b) == 6)
+		see_frame(to, b, size);
+}
 
-	while (!f->ends) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		ssize_t n;
-		uint32_t at = 0;
+static bool ended(const void *to)
+{
+	const struct frames *f = to;
 
-		if (poll(&p, 1, CHECK_PATIENCE_S * 1000) <= 0)
-			break;
-		n = read(fd, buf + have, sizeof(buf) - have);
-		if (n <= 0)
-			break;
-		have += (uint32_t)n;
-		while (have - at >= 8 && have - at >= word(buf + at + 4)) {
-			if (word(buf + at) == 6)
-				see_work(f, buf + at, word(buf + at + 4));
-			at += word(buf + at + 4);
-		}
-		memmove(buf, buf + at, have - at);
-		have -= at;
-	}
+	return f->ends;
 }
 
 /* A request, a Send and an RDMA WRITE that need several records and frames, whose data is in two parts. */
@@ -295,7 +297,7 @@ static void work(void)
 	capture_write(&ends, true, to, data, 3);
 	capture_closed(&ends, true);
 	capture_send(&ends, true, sent, 1, NULL);	/* after the end: left out */
-	read_work(fd, &f);
+	read_blocks(fd, &f, see_work, ended);
 	CHECK(!f.wrong, "(%u)", f.wrong);
 	CHECK(f.requests == 1);
 	CHECK(f.offset == SEND_BYTES && f.sends > 2, "(%u bytes, %u frames)", f.offset, f.sends);

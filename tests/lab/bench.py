@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
-import signal
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,7 +31,8 @@ from lab.guest import Guest
 from lab.kernel_host import BlockDevice, KernelHost
 from lab.network import CannotRun, Network
 from lab.nvmet import SUBNQN, KernelTarget
-from lab.prepare import ROOT, SERIES, prepared, series_of
+from lab.ours import served
+from lab.prepare import SERIES, prepared, series_of
 from lab.running import GuestError
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000004e"
@@ -141,22 +140,10 @@ def nvmet(guest: Guest) -> Iterator[KernelHost]:
 @contextmanager
 def ours(guest: Guest) -> Iterator[KernelHost]:
     """Start our target on the guest's RDMA device; yield the host that is connected to it."""
-    guest.run("mkdir -p /run/lab", quiet=True)
-    guest.write("/run/lab/bench.toml", OURS)
-    python = shlex.quote(sys.executable)
-    running = guest.start(
-        f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
-        " target serve /run/lab/bench.toml",
-        quiet=True,
-    )
-    try:
-        running.wait_for("listening on", 120)
+    with served(guest, OURS):
         host = KernelHost(guest, network.GUEST, SERVICE)
         with host.connected(NQN, "-i", "1", "-Q", "128"):
             yield host
-    finally:
-        running.signal(signal.SIGTERM)
-        running.wait(60)
 
 
 def measure(guest: Guest, device: BlockDevice, workload: Workload, seconds: int) -> float:

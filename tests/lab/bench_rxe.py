@@ -8,8 +8,6 @@ is emulated, so that the ratio compares the processor time of both ways through 
 from __future__ import annotations
 
 import json
-import shlex
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from lab.cells import use_device
 from lab.guest import Guest
 from lab.network import Network
 from lab.our_host import Outside
-from lab.prepare import ROOT
+from lab.ours import served
 
 NQN = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-00000000004f"
 SERVICE = 4422
@@ -58,20 +56,8 @@ def serving(guest: Guest, way: str) -> Iterator[None]:
     else:
         guest.run(WITHOUT_RXE, quiet=True)
     text = CONFIG.format(address=network.GUEST, service=SERVICE, device=DEVICES[way], nqn=NQN)
-    guest.run("mkdir -p /run/lab", quiet=True)
-    guest.write("/run/lab/rxe.toml", text)
-    python = shlex.quote(sys.executable)
-    running = guest.start(
-        f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
-        " target serve /run/lab/rxe.toml",
-        quiet=True,
-    )
-    try:
-        running.wait_for("listening on", 120)
+    with served(guest, text):
         yield
-    finally:
-        running.signal(signal.SIGTERM)
-        running.wait(60)
 
 
 def rate(cable: Network, rw: str, block: str, depth: int, seconds: int) -> float:

@@ -300,8 +300,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-# ---- results of the tests of cells
-# --------------------------------------------------------------
+# ---- results of the tests of cells ----
 
 _outcomes: dict[str, Outcome] = {}
 _there = Collected(frozenset(), frozenset())
@@ -353,8 +352,7 @@ def pytest_sessionfinish() -> None:
         results.merge(_outcomes.values(), _there)
 
 
-# ---- fixtures of tests
-# ---------------------------------------------------------------------------
+# ---- fixtures of tests ----
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.guest import Guest
@@ -144,11 +145,7 @@ class OursInside:
         )
         text = text or config(address, device, "/run/lab/target")
         guest.write(path, text)
-        python = shlex.quote(sys.executable)
-        self.running = guest.start(
-            f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
-            f" target serve {path}"
-        )
+        self.running = guest.start(_command(path))
         try:
             self.running.wait_for("listening on", 300)
         except GuestError:
@@ -176,3 +173,25 @@ class OursInside:
                 self.running.signal(signal.SIGTERM)
             result = self.running.wait(60)
             assert result.status == 0, f"our target ended badly:\n{result.output}"
+
+
+@contextlib.contextmanager
+def served(guest: Guest, text: str) -> Iterator[None]:
+    """Serve a configuration in the guest without showing its log, as for a measurement."""
+    guest.run("mkdir -p /run/lab", quiet=True)
+    guest.write("/run/lab/served.toml", text)
+    running = guest.start(_command("/run/lab/served.toml"), quiet=True)
+    try:
+        running.wait_for("listening on", 120)
+        yield
+    finally:
+        running.signal(signal.SIGTERM)
+        running.wait(60)
+
+
+def _command(path: str) -> str:
+    python = shlex.quote(sys.executable)
+    return (
+        f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
+        f" target serve {path}"
+    )

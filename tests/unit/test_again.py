@@ -126,8 +126,7 @@ def test_shared_fixture_that_ends_badly(tmp_path: Path) -> None:
     assert not (tmp_path / "lines").exists()
 
 
-# ---- the use of the lines by ./dev
-# ----------------------------------------------------------------
+# ---- the use of the lines by ./dev ----
 
 _CHECKS = """
 say() { printf '%s\\n' "$*"; }

@@ -12,6 +12,7 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.target.sync import serve as serve_sync
+from support.clientlab import config
 
 WHERE = "nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x"
 
@@ -89,19 +90,7 @@ def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 HOST = "nqn.2026-11.io.example:bench"
-NQN = "nqn.2026-11.io.example:memory"
-EXPORTED = f"""
-[[port]]
-trsvcid = 0
-device = "iwarp"
-[[subsystem]]
-nqn = "{NQN}"
-allow_any_host = true
-[[subsystem.namespace]]
-store = "ram"
-size = "4MiB"
-memory = ["{HOST}"]
-"""
+EXPORTED = config(f'store = "ram"\nsize = "4MiB"\nmemory = ["{HOST}"]')
 
 
 def test_the_wire(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,21 +13,10 @@ from nvmf.pmem.platform import MethodRefused
 from nvmf.pmem.remote import MemoryMethod
 from nvmf.pmem.replica import RemoteMemoryReplica
 from nvmf.replication import Deposed, Fenced, Log, QuorumLost, ReplicaError
+from support.clientlab import config
 
 HOST = "nqn.2026-11.io.example:writer"
-NQN = "nqn.2026-11.io.example:log"
-TEXT = f"""
-[[port]]
-trsvcid = 0
-device = "iwarp"
-[[subsystem]]
-nqn = "{NQN}"
-allow_any_host = true
-[[subsystem.namespace]]
-store = "ram"
-size = "1MiB"
-memory = ["{HOST}"]
-"""
+TEXT = config(f'store = "ram"\nsize = "1MiB"\nmemory = ["{HOST}"]')
 
 
 @contextlib.asynccontextmanager
