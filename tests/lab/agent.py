@@ -4,6 +4,7 @@
 One JSON object per line, both ways.  To the guest::
 
     {"do": "run", "id": 1, "argv": [...], "stdin": base64 or null, "env": {...}}
+    {"do": "python", "resident": [...], "cwd": "/", and as for run}     by the resident Python
     {"do": "signal", "id": 1, "signal": 9}      to the whole process group
     {"do": "log", "text": "..."}                a line of the kernel's log
     {"do": "ping", "id": 2}                     answered in kind
@@ -22,15 +23,45 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import IO, Any
 
 CHUNK = 32768
 STRAGGLER_SECONDS = 1.0
 """Maximum seconds to wait for the output of processes that a command left running."""
+
+
+RESIDENT_SOCKET = "/run/resident-python"
+
+
+class Forked:
+    """A program that the resident Python runs (resident.py), as far as it is like a Popen."""
+
+    def __init__(self, argv: list[str], cwd: str, env: dict[str, str], stdin: bool) -> None:
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection.connect(RESIDENT_SOCKET)
+        given, feed = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
+        (out, put_out), (err, put_err) = os.pipe(), os.pipe()
+        request = json.dumps({"argv": argv, "cwd": cwd, "env": env}).encode()
+        socket.send_fds(self._connection, [request], [given, put_out, put_err])
+        for descriptor in (given, put_out, put_err):
+            os.close(descriptor)
+        self.stdin: IO[bytes] | None = os.fdopen(feed, "wb", 0) if stdin else None
+        self.stdout: IO[bytes] | None = os.fdopen(out, "rb", 0)
+        self.stderr: IO[bytes] | None = os.fdopen(err, "rb", 0)
+        self._answers = self._connection.makefile("r")
+        self.pid = int(self._answers.readline())
+
+    def wait(self) -> int:
+        """Wait for its end; return its status as Popen does."""
+        status = int(self._answers.readline())
+        self._answers.close()
+        self._connection.close()
+        return status
 
 
 class Agent:
@@ -39,7 +70,9 @@ class Agent:
     def __init__(self, port: int) -> None:
         self._port = port
         self._sending = threading.Lock()
-        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._running: dict[int, subprocess.Popen[bytes] | Forked] = {}
+        self._resident: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -64,7 +97,7 @@ class Agent:
 
     def _do(self, message: dict[str, Any]) -> None:
         match message["do"]:
-            case "run":
+            case "run" | "python":
                 threading.Thread(target=self._run, args=(message,), daemon=True).start()
             case "signal":
                 if process := self._running.get(message["id"]):
@@ -78,14 +111,10 @@ class Agent:
     def _run(self, message: dict[str, Any]) -> None:
         number = message["id"]
         try:
-            process = subprocess.Popen(
-                message["argv"],
-                stdin=subprocess.PIPE if message["stdin"] is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **message["env"]},
-                start_new_session=True,
-            )
+            process = self._start(message)
+        except ValueError as error:
+            self.send({"id": number, "failed": f"the resident Python: {error}"})
+            return
         except OSError as error:
             self._output(number, "err", f"{message['argv'][0]}: {error.strerror}\n".encode())
             self.send({"id": number, "exit": 127})
@@ -110,6 +139,34 @@ class Agent:
             reader.join(max(0.0, end - time.monotonic()))
         del self._running[number]
         self.send({"id": number, "exit": status})
+
+    def _start(self, message: dict[str, Any]) -> subprocess.Popen[bytes] | Forked:
+        if message["do"] == "python":
+            self._need_resident(message["resident"])
+            given = message["stdin"] is not None
+            return Forked(message["argv"], message["cwd"], message["env"], given)
+        return subprocess.Popen(
+            message["argv"],
+            stdin=subprocess.PIPE if message["stdin"] is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **message["env"]},
+            start_new_session=True,
+        )
+
+    def _need_resident(self, argv: list[str]) -> None:
+        """Start the resident Python, unless it runs; return when it takes programs."""
+        with self._starting:
+            if self._resident:
+                return
+            argv = [*argv, RESIDENT_SOCKET]
+            resident = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            )
+            assert resident.stdout
+            if resident.stdout.readline() != b"ready\n":
+                raise ValueError(f"{' '.join(argv)} ended with {resident.wait()}")
+            self._resident = resident
 
     def _copy(self, number: int, name: str, pipe: int) -> None:
         while data := os.read(pipe, CHUNK):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.cells import QUICKLY
 from lab.guest import Guest
 from lab.kernel_host import BlockDevice
 
@@ -56,10 +57,15 @@ BRIEF = (
 """The same sizes with less data, for namespaces and kernels other than the first."""
 SMALL = (Load("512", 16, size=64 * KIB), Load("512-8k", 32, size=512 * KIB))
 """Loads for devices with blocks of 512 bytes."""
+QUICK = (Load("4k", 32, 2, size=512 * KIB), Load("4k-1m", 16, size=2 * MIB))
+QUICK_SMALL = (Load("512-8k", 32, size=256 * KIB), Load("4k-1m", 16, size=MIB))
+"""Loads of ``./dev test``, which shows that a cell works and leaves the rest to the whole lab."""
 
 
 def loads(block_size: int, *, thorough: bool) -> tuple[Load, ...]:
     """Return the loads for a namespace with blocks of this size."""
+    if QUICKLY:
+        return QUICK_SMALL if block_size == 512 else QUICK
     return (SMALL if block_size == 512 else ()) + (LOADS if thorough else BRIEF)
 
 

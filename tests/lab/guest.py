@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from lab import initramfs, network
 from lab.network import CannotRun
-from lab.prepare import Kernel
+from lab.prepare import ROOT, Kernel
 from lab.running import GuestError, Result, Running
 
 BOOT_SECONDS = float(os.environ.get("NVMF_LAB_BOOT_SECONDS", "240"))
@@ -35,6 +35,7 @@ COUNTING = os.environ.get("NVMF_LAB_ICOUNT", "")
 that rates repeat within a few percent (with NVMF_LAB_ACCEL=tcg,thread=single)."""
 CPU = "max,la57=off,-erms,-fsrm"
 """Emulation executes `rep movsb` byte by byte: with erms or fsrm every copy would be slow."""
+RESIDENT = [sys.executable, str(ROOT / "tests" / "lab" / "resident.py")]
 COMMAND_LINE = (
     "console=ttyS0 loglevel=8 panic=-1 mitigations=off nokaslr tsc=reliable audit=0 apparmor=0"
     " init_on_alloc=0 no_timer_check"
@@ -227,17 +228,24 @@ class Guest:
         env: Mapping[str, str] | None = None,
         quiet: bool = False,
     ) -> Running:
-        """Start a program, or a shell script if it is a string; its output is passed to ours."""
+        """Start a program, or a shell script if it is a string; its output is passed to ours.
+
+        The Python of this tree runs modules and programs by a fork of the resident Python, unless
+        it has options.
+        """
         argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
         shown = command if isinstance(command, str) else shlex.join(argv)
         number = next(self._numbers)
+        request: dict[str, Any] = {"do": "run", "argv": argv}
+        if argv[0] == sys.executable and (argv[1] in ("-m", "-") or argv[1][0] != "-"):
+            request = {"do": "python", "argv": argv[1:], "cwd": str(ROOT), "resident": RESIDENT}
         running = Running(shown, self._signal_of(number), quiet)
         self._running[number] = running
         if not quiet:
             print(f"guest$ {shown}", file=sys.stderr)
         given = stdin.encode() if isinstance(stdin, str) else stdin
         data = None if given is None else base64.b64encode(given).decode()
-        self._send(do="run", id=number, argv=argv, stdin=data, env=dict(env or {}))
+        self._send(**request, id=number, stdin=data, env=dict(env or {}))
         return running
 
     def run(

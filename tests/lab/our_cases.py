@@ -2,8 +2,9 @@
 """A program: actions of our command and our Python client on a target; prints a line of JSON for
 each.
 
-``our_cases.py URL-OF-SUBSYSTEM URL-OF-DISCOVERY URL-OF-NOTHING``, beside the guest or in it.  All
-of it is one process, because an emulated machine takes seconds to start Python.
+``our_cases.py [--quick] URL-OF-SUBSYSTEM URL-OF-DISCOVERY URL-OF-NOTHING``, beside the guest or in
+it.  All of it is one process, because an emulated machine takes seconds to start Python.  --quick
+omits what the quick tests do not ask for.
 """
 
 from __future__ import annotations
@@ -44,11 +45,15 @@ def command(name: str, *argv: str) -> None:
     report(name, status, out.getvalue(), err.getvalue())
 
 
-def commands(url: str, discovery: str, nothing: str) -> None:
-    """Run the cases of the command line."""
-    command("discover", "discover", discovery, "-o", "json")
+def identify(url: str) -> None:
+    """Run the cases of the command line that the quick tests ask for."""
     command("id-ctrl", "id-ctrl", url, "-o", "json")
     command("id-ns", "id-ns", url, "-N", "2", "-o", "json")
+
+
+def commands(url: str, discovery: str, nothing: str) -> None:
+    """Run the other cases of the command line."""
+    command("discover", "discover", discovery, "-o", "json")
     command("refused", "id-ctrl", nothing)
     with tempfile.TemporaryDirectory() as folder:
         there, back = Path(folder, "there"), Path(folder, "back")
@@ -105,8 +110,10 @@ async def client(url: str) -> None:
             await step(disk)
 
 
-def main(url: str, discovery: str, nothing: str) -> None:
-    commands(url, discovery, nothing)
+def main(url: str, discovery: str, nothing: str, *, quick: bool) -> None:
+    identify(url)
+    if not quick:
+        commands(url, discovery, nothing)
     try:
         asyncio.run(client(url))
         report("client", 0)
@@ -115,4 +122,5 @@ def main(url: str, discovery: str, nothing: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    urls = [one for one in sys.argv[1:] if one != "--quick"]
+    main(*urls, quick="--quick" in sys.argv)

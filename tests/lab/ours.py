@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import signal
 import sys
 import time
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from lab.guest import Guest
 from lab.network import Network
-from lab.prepare import ROOT
 from lab.running import GuestError
 from support.served import Served
 
@@ -189,9 +187,5 @@ def served(guest: Guest, text: str) -> Iterator[None]:
         running.wait(60)
 
 
-def _command(path: str) -> str:
-    python = shlex.quote(sys.executable)
-    return (
-        f"cd {shlex.quote(str(ROOT))} && PYTHONUNBUFFERED=1 exec {python} -m nvmf.cli.main"
-        f" target serve {path}"
-    )
+def _command(path: str) -> list[str]:
+    return [sys.executable, "-m", "nvmf.cli.main", "target", "serve", path]
