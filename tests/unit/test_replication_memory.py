@@ -12,7 +12,16 @@ import nvmf.target
 from nvmf.pmem.platform import MethodRefused
 from nvmf.pmem.remote import MemoryMethod
 from nvmf.pmem.replica import RemoteMemoryReplica
-from nvmf.replication import Deposed, Fenced, Log, QuorumLost, ReplicaError
+from nvmf.replication import (
+    CarefulReplica,
+    Deposed,
+    Fenced,
+    LegState,
+    Log,
+    LogState,
+    QuorumLost,
+    ReplicaError,
+)
 from support.clientlab import config
 
 HOST = "nqn.2026-11.io.example:writer"
@@ -78,6 +87,51 @@ async def test_a_fenced_writer_is_told() -> None:
         finally:
             await old.close()
             await new.close()
+
+
+async def test_a_replica_is_opened_again() -> None:
+    """By its writer, but not by one that was fenced: that changes nothing."""
+    async with nvmf.target.serve(TEXT) as target:
+        (old,), (new,) = on([target]), on([target])
+        assert isinstance(old, CarefulReplica)
+        try:
+            await old.fence()
+            await old.write(64, b"old" * 64)
+            await old.fence_again()
+            assert await old.read(64, 192) == b"old" * 64
+            await old.write(64, b"two" * 64)
+            await new.fence()
+            with pytest.raises(Fenced, match="reserved by a different writer"):
+                await old.fence_again()
+            with pytest.raises(ReplicaError, match="is not connected"):
+                await old.read(64, 192)
+            await new.write(64, b"new" * 64)
+            assert await new.read(64, 192) == b"new" * 64
+        finally:
+            await old.close()
+            await new.close()
+
+
+async def test_a_deposed_writer_leaves_its_successor_alone() -> None:
+    """It tries to bring back a replica that it had lost, and learns that there is a successor."""
+    async with three() as targets:
+        first, second = Log(on(targets), 2), Log(on(targets), 2)
+        async with first, second:
+            await first.create()
+            await first.append(b"one")
+            first._core.lose(2, ReplicaError("the path is cut"))
+            await first.rejoin(2)  # its own reservation does not keep it out
+            assert [state for _, state, _ in first.replicas] == [LegState.IN] * 3
+            first._core.lose(2, ReplicaError("the path is cut"))
+            await second.recover()
+            with pytest.raises(Deposed, match="a different writer has taken over"):
+                await first.rejoin(2)
+            assert first.state is LogState.DEPOSED
+            more = [b"%d" % number for number in range(20)]
+            for record in more:
+                await second.append(record)
+            assert await contents(second) == [b"one", *more]
+            assert [state for _, state, _ in second.replicas] == [LegState.IN] * 3
 
 
 async def test_what_cannot_be_done() -> None:

@@ -61,9 +61,16 @@ class RemoteMemoryReplica:
 
     async def fence(self) -> None:
         """Connect again, and preempt the holder of a reservation of the namespace."""
+        await self._reopen(preempt=True)
+
+    async def fence_again(self) -> None:
+        """Connect again, and preempt an earlier connection of this object, but nobody else."""
+        await self._reopen(preempt=False)
+
+    async def _reopen(self, *, preempt: bool) -> None:
         await self.close()
         hostid = str(uuid4())
-        await self._nvme.fence_as(hostid)
+        await self._nvme.fence_as(hostid, preempt=preempt)
         secret, ctrl_secret = self._options.keys()
         self._memory = memory = await RemoteMemory.connect(
             self._place,

@@ -139,9 +139,11 @@ class NamespaceReplica:
         """
         await self._reopen(self._random(), preempt=True)
 
-    async def fence_as(self, hostid: str | None) -> None:
-        """As fence(), with a given Host Identifier; None: that of this machine."""
-        await self._reopen(hostid, preempt=True)
+    async def fence_as(self, hostid: str | None, *, preempt: bool = True) -> None:
+        """As fence(), or fence_again() without preempt, with a given Host Identifier; None: that of
+        this machine.
+        """
+        await self._reopen(hostid, preempt=preempt)
 
     async def fence_again(self) -> None:
         """Connect again, and preempt an earlier connection of this object, but nobody else."""
