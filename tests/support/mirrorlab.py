@@ -135,10 +135,16 @@ async def clean(target: Target, legs: int) -> None:
     )
 
 
+def header_of(path: Path) -> Header:
+    """Return the header of a leg."""
+    with path.open("rb") as file:
+        content = file.read(2 * SLOT)
+    header = Header.best([content[:SLOT], content[SLOT:]])
+    assert header is not None
+    return header
+
+
 def data_of(path: Path) -> bytes:
     """Return the data of the mirror that is on a leg."""
-    content = path.read_bytes()
-    header = Header.best([content[:SLOT], content[SLOT : 2 * SLOT]])
-    assert header is not None
-    shape = header.geometry
-    return content[shape.start : shape.start + shape.size]
+    shape = header_of(path).geometry
+    return path.read_bytes()[shape.start : shape.start + shape.size]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -353,10 +354,17 @@ class FileReplica:
                     ended.set_result(None)
 
     def _write_group(self, fd: int, group: list[_Write]) -> None:
-        for data, offset, _ in group:
-            if os.pwrite(fd, data, offset) != len(data):
-                raise ReplicaError(f"{self._path} has taken only a part of a write")
-        os.fdatasync(fd)
+        try:
+            for data, offset, _ in group:
+                if os.pwrite(fd, data, offset) != len(data):
+                    raise ReplicaError(f"{self._path} has taken only a part of a write")
+            os.fdatasync(fd)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise ReplicaError(
+                f"cannot write: {error.strerror}; free space in the file system"
+            ) from error
 
     async def _shielded(self, work: Callable[[], None]) -> None:
         """Run work in a thread, which goes on if the caller is cancelled: close() waits for it."""
