@@ -53,6 +53,12 @@ def config(
     return text + f"\n[iwarp]\nhandshake_timeout_ms={HANDSHAKE_MS}\n"
 
 
+def _watched() -> str:
+    """Return a search path with which the target observes its event loop (slow.py)."""
+    folder = str(Path(__file__).with_name("watched"))
+    return os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+
+
 class Served:
     """One run of ``nvmeof target serve``, or of another program that serves a configuration."""
 
@@ -70,7 +76,8 @@ class Served:
         self.process = subprocess.Popen(
             [*wrapper, sys.executable, *self.program, str(folder / "target.toml")],
             stdout=subprocess.PIPE, stderr=self._log, stdin=self.stdin,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNTIME_DIRECTORY": self.runtime},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "RUNTIME_DIRECTORY": self.runtime,
+                 "PYTHONPATH": _watched()},
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -5,20 +5,18 @@ An exception that reaches an event loop's handler (from a callback, or from a ta
 awaits) fails the test in which it happens; pytest does the same for exceptions in threads and
 finalizers (``filterwarnings`` of pyproject.toml makes its warnings errors).
 
-A callback of the product that blocks its event loop for longer than WALL_SECONDS is reported at
-the end of the run, with the processor time of its thread. It fails nothing: both times grow if
-the machine stalls (in a virtual machine whose processor is taken away, processor time does as
-well).
+A callback of the product that blocks its event loop fails the test too, in this process and in the
+targets that Served starts: slow.py measures it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
+import os
+import tempfile
 import threading
-import time
 import traceback
-from asyncio import base_events, events
+from asyncio import base_events
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +24,7 @@ from typing import Any
 
 import pytest
 
-WALL_SECONDS = 1.0
-"""A callback that took longer is reported."""
-SLOW = "slow callbacks"
-"""A property of a test's report: those callbacks."""
+from support import slow
 
 
 @dataclass
@@ -37,8 +32,8 @@ class _Seen:
     """The events since the last _take()."""
 
     exceptions: list[str] = field(default_factory=list)
-    slow: list[tuple[float, str]] = field(default_factory=list)
-    """Callbacks, with the seconds of processor time."""
+    slow: list[str] = field(default_factory=list)
+    """Callbacks, with their times."""
     loops: int = 0
     """Number of created event loops."""
 
@@ -61,10 +56,9 @@ _SHOWN = ("message", "exception", "source_traceback", "handle_traceback")
 
 def watch() -> None:
     """Observe every event loop of this process from now on."""
-    handler, made, run = (
+    handler, made = (
         base_events.BaseEventLoop.call_exception_handler,
         base_events.BaseEventLoop.__init__,
-        events.Handle._run,
     )
 
     def call_exception_handler(loop: Any, context: dict[str, Any]) -> None:
@@ -77,40 +71,42 @@ def watch() -> None:
             _seen.loops += 1
         made(loop)
 
-    def run_timed(handle: Any) -> None:
-        wall, cpu = time.monotonic(), time.thread_time()
-        run(handle)
-        wall, cpu = time.monotonic() - wall, time.thread_time() - cpu
-        if wall >= WALL_SECONDS:
-            _note(handle, wall, cpu)
-
-    for owner, name, ours in (
-        (base_events.BaseEventLoop, "call_exception_handler", call_exception_handler),
-        (base_events.BaseEventLoop, "__init__", make),
-        (events.Handle, "_run", run_timed),
-    ):
-        setattr(owner, name, ours)
+    for name, ours in (("call_exception_handler", call_exception_handler), ("__init__", make)):
+        setattr(base_events.BaseEventLoop, name, ours)
+    slow.watch(_note)
 
 
-def _note(handle: Any, wall: float, cpu: float) -> None:
-    task = getattr(getattr(handle, "_callback", None), "__self__", None)
-    if isinstance(task, asyncio.Task):
-        if _of_tests(task.get_coro()):
-            return
-        what = repr(task)
-    else:
-        what = repr(handle)
+def _note(line: str) -> None:
     with _lock:
-        _seen.slow.append((cpu, f"{wall:.1f} s, {cpu:.1f} s of them at work: {what}"))
+        _seen.slow.append(line)
 
 
-def _of_tests(coroutine: object) -> bool:
-    """Whether a test's own coroutine was running: it may block on a process."""
-    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
-    return code is not None and _HERE in Path(code.co_filename).parents
+class _Others:
+    """The file to which other processes append their slow callbacks."""
+
+    def __init__(self) -> None:
+        opened, name = tempfile.mkstemp(prefix="nvmeof-slow-")
+        os.close(opened)
+        self._path = Path(name)
+        self._read = 0
+        os.environ[slow.FILE] = name
+
+    def new(self) -> list[str]:
+        """Return the complete lines that were appended since the last call."""
+        if self._path.stat().st_size == self._read:
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        text = text[: text.rfind(b"\n") + 1]
+        self._read += len(text)
+        return text.decode(errors="replace").splitlines()
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
 
 
-_HERE = Path(__file__).resolve().parents[1]
+_others: _Others | None = None
 
 
 def _take() -> _Seen:
@@ -126,7 +122,15 @@ def _take() -> _Seen:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start observing before the first test."""
+    global _others
+    _others = _Others()
     watch()
+
+
+def pytest_unconfigure() -> None:
+    """Remove the file of other processes."""
+    if _others is not None:
+        _others.close()
 
 
 def pytest_collection_finish() -> None:
@@ -144,7 +148,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a test with unhandled exceptions, if nothing else does."""
+    """Fail a test with unhandled exceptions or slow callbacks, if nothing else does."""
     yield
     _fail(_seen)
 
@@ -158,31 +162,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         if _seen.loops:
             gc.collect()
         seen = _take()
-        if seen.slow:
-            item.user_properties.append((SLOW, seen.slow))
     _fail(seen)
 
 
 def _fail(seen: _Seen) -> None:
     with _lock:
         exceptions, seen.exceptions = seen.exceptions, []
+        blocked, seen.slow = seen.slow, []
+    if _others is not None:
+        blocked += _others.new()
+    said = []
     if exceptions:
-        first = "an event loop had exceptions that nobody was told of:"
-        pytest.fail("\n".join([first, *exceptions]), pytrace=False)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report the callbacks that blocked an event loop; on a machine that stalled, any may."""
-    reports = [one for group in terminalreporter.stats.values() for one in group]
-    slow = [
-        (cpu, f"{report.nodeid}: {line}")
-        for report in reports
-        if getattr(report, "when", "") == "teardown"
-        for name, found in report.user_properties
-        if name == SLOW
-        for cpu, line in found
-    ]
-    if slow:
-        terminalreporter.section(f"{len(slow)} slow callbacks of event loops", sep="-")
-        for _, line in sorted(slow, reverse=True)[:20]:
-            terminalreporter.write_line(line)
+        said += ["an event loop had exceptions that nobody was told of:", *exceptions]
+    if blocked:
+        said += [f"callbacks blocked an event loop ({slow.limits()}):", *blocked]
+    if said:
+        pytest.fail("\n".join(said), pytrace=False)
