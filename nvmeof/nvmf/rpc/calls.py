@@ -21,7 +21,7 @@ class Calls(SpdkCalls):
     ) -> list[results.Notification]:
         """Return the newest events, the oldest first; the target keeps 1,000.
 
-        To follow them, ask again from the number of the last one plus one.
+        To follow them, use the number of the last one plus one as the next id.
         """
         return await self._call(
             "notify_get_notifications", list[results.Notification], known(id=id, max=max)
@@ -112,7 +112,7 @@ class Calls(SpdkCalls):
         )
 
     async def protect_namespace(self, nqn: str, nsid: int, *, state: str = "protected") -> bool:
-        """Write protect a namespace for every host, as hosts can do by a feature (84h)."""
+        """Write-protect a namespace for every host, as hosts can do with a feature (84h)."""
         return await self._call("target_protect_ns", bool, known(nqn=nqn, nsid=nsid, state=state))
 
     async def limits(self, nqn: str, nsid: int) -> results.Limits:
@@ -209,7 +209,7 @@ class Calls(SpdkCalls):
         return await self._call("nvmf_subsystem_remove_host", bool, known(nqn=nqn, host=host))
 
     async def allow_any_host(self, nqn: str, allow_any_host: bool) -> bool:
-        """Allow every host to connect, or only named hosts, of which there are none at first."""
+        """Allow every host to connect, or only the hosts that were added."""
         return await self._call(
             "nvmf_subsystem_allow_any_host", bool, known(nqn=nqn, allow_any_host=allow_any_host)
         )
@@ -242,7 +242,7 @@ class Calls(SpdkCalls):
         )
 
     async def add_port(self, port: Mapping[str, JSON]) -> results.OpenedPort:
-        """Open a port; return its address, and in absent why it waits for its device."""
+        """Open a port; return its address. If its device is missing, absent gives the reason."""
         return await self._call("target_add_port", results.OpenedPort, known(port=table(port)))
 
     async def remove_port(self, traddr: str, trsvcid: int) -> bool:
@@ -308,7 +308,7 @@ class Calls(SpdkCalls):
     async def add_leg(
         self, nqn: str, nsid: int, leg: Mapping[str, JSON], *, quorum: int | None = None
     ) -> bool:
-        """Add a leg to a mirror whose legs are all in sync; what is on it is lost.
+        """Add a leg to a mirror whose legs are all in sync; the data on the new leg are lost.
 
         Commands of hosts wait while the mirror is opened with it.
         """
@@ -328,16 +328,16 @@ class Calls(SpdkCalls):
         )
 
     async def replace_leg(self, nqn: str, nsid: int, name: str, leg: Mapping[str, JSON]) -> bool:
-        """Replace a leg of a mirror, lost or not, by one that is copied as a whole.
+        """Replace a leg of a mirror, lost or not, with a new leg that gets a copy of all data.
 
-        If the new one is the same leg by a different address, only what it lacks is copied.
+        If the new leg is the old one at a different address, only the missing data are copied.
         """
         return await self._call(
             "target_replace_leg", bool, known(nqn=nqn, nsid=nsid, name=name, leg=table(leg))
         )
 
     async def resync_mirror(self, nqn: str, nsid: int) -> bool:
-        """Try the lost legs of a mirror again now; fail with the reason if one cannot be used.
+        """Retry the lost legs of a mirror now; fail with the reason if one cannot be used.
 
         If a different writer has taken over, take over from it.
         """
@@ -366,11 +366,10 @@ class Calls(SpdkCalls):
     async def capture(self, socket: str) -> bool:
         """Send the packets of RDMA devices to a Unix socket, as pcapng, until its reader closes it.
 
-        The reader is a program such as nvmeof capture.
+        The reader is a program such as nvmeof capture. Packets of system devices are synthesised
+        from the target's work requests; a comment marks them.
 
-        Those of system devices are synthesised from the target's work, and have a comment.
-
-        One capture at a time is possible. The data of all hosts are in it.
+        One capture at a time is possible. It contains the data of all hosts.
         """
         return await self._call("target_capture", bool, known(socket=socket))
 

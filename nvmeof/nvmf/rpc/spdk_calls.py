@@ -44,7 +44,7 @@ class SpdkCalls(ABC):
         in_capsule_data_size: int | None = None,
         max_io_size: int | None = None,
     ) -> bool:
-        """Set the limits of subsystems that nvmf_create_subsystem adds from then on, until the end.
+        """Set the limits of subsystems that nvmf_create_subsystem adds later.
 
         The transport exists without it. As in SPDK, a second call is refused.
         """
@@ -151,7 +151,7 @@ class SpdkCalls(ABC):
         return await self._call("bdev_get_iostat", results.Iostat, known(names=array(names)))
 
     async def add_referral(self, address: Mapping[str, JSON], *, subnqn: str | None = None) -> bool:
-        """Report a different discovery service to hosts."""
+        """Add a referral to a different discovery service."""
         return await self._call(
             "nvmf_discovery_add_referral", bool, known(address=table(address), subnqn=subnqn)
         )
@@ -159,7 +159,7 @@ class SpdkCalls(ABC):
     async def remove_referral(
         self, address: Mapping[str, JSON], *, subnqn: str | None = None
     ) -> bool:
-        """Stop reporting a different discovery service."""
+        """Remove a referral to a different discovery service."""
         return await self._call(
             "nvmf_discovery_remove_referral", bool, known(address=table(address), subnqn=subnqn)
         )
@@ -201,15 +201,15 @@ class SpdkCalls(ABC):
         return await self._call("log_get_flags", dict[str, bool], {})
 
     async def log_set_flag(self, flag: str) -> bool:
-        """Log everything of a part of the target, until the target ends."""
+        """Log all messages of a part of the target, until the target ends."""
         return await self._call("log_set_flag", bool, known(flag=flag))
 
     async def log_clear_flag(self, flag: str) -> bool:
-        """Log a part of the target at the level of the log again."""
+        """Log a part of the target at the general level again."""
         return await self._call("log_clear_flag", bool, known(flag=flag))
 
     async def log_enable_timestamps(self) -> bool:
-        """Return True: every message has a time, except where the reader adds it."""
+        """Return True: every message has a timestamp, unless the reader of the log adds it."""
         return await self._call("log_enable_timestamps", bool, {})
 
     async def framework_subsystems(self) -> list[results.FrameworkPart]:
@@ -217,11 +217,11 @@ class SpdkCalls(ABC):
         return await self._call("framework_get_subsystems", list[results.FrameworkPart], {})
 
     async def framework_config(self, name: str) -> list[results.ConfigCall]:
-        """Return the calls that create a part of the configuration again, without keys."""
+        """Return the calls that recreate a part of the configuration, without keys."""
         return await self._call("framework_get_config", list[results.ConfigCall], known(name=name))
 
     async def save_config(self, *, subsystems: Sequence[str] | None = None) -> results.SavedConfig:
-        """Return the calls that create the configuration again, as rpc.py save_config does.
+        """Return the calls that recreate the configuration, as rpc.py save_config does.
 
         Ports, subsystems, bdevs and referrals are included; the tables that are read only when the
         target starts, and hosts with keys in the configuration itself, are not.
@@ -233,7 +233,7 @@ class SpdkCalls(ABC):
     async def load_config(self, subsystems: Sequence[Mapping[str, JSON]]) -> int:
         """Make the calls of a saved configuration, in order; return their number.
 
-        All method names are checked first. The first call that fails ends it; the error
-        names it, and the calls before it stay made.
+        All method names are checked first. Loading stops at the first call that fails; the error
+        names that call, and the calls before it remain in effect.
         """
         return await self._call("load_config", int, known(subsystems=tables(subsystems)))

@@ -38,14 +38,14 @@ OPTIONS = {
     "sock_set_default_impl": "sockets",
     "trace_set_tpoint_mask": "trace points",
 }
-"""Methods, and what they concern in SPDK."""
+"""Methods, and their subjects in SPDK."""
 
 
 def _accept(name: str, concerns: str) -> None:
     def accept(administration: Administration, params: Anything) -> bool:
         return True
 
-    accept.__doc__ = f"Return True, without an effect; in SPDK it concerns {concerns}."
+    accept.__doc__ = f"Return True, without an effect; in SPDK, the subject is {concerns}."
     method(name, Anything, None)(accept)
 
 

@@ -23,11 +23,10 @@ class Capture(Params):
 async def capture(administration: Administration, params: Capture) -> bool:
     """Send the packets of RDMA devices to a Unix socket, as pcapng, until its reader closes it.
 
-    The reader is a program such as nvmeof capture.
+    The reader is a program such as nvmeof capture. Packets of system devices are synthesised
+    from the target's work requests; a comment marks them.
 
-    Those of system devices are synthesised from the target's work, and have a comment.
-
-    One capture at a time is possible. The data of all hosts are in it.
+    One capture at a time is possible. It contains the data of all hosts.
     """
     try:
         await asyncio.to_thread(start_capture, params.socket)

@@ -161,7 +161,7 @@ def describe_controller(controller: Controller) -> results.Controller:
 
 
 def queue_totals(stats: Mapping[str, int]) -> results.QueueTotals:
-    """Return the counters of queues that only increase, 0 for those that are not there yet."""
+    """Return the counters of queues that only increase; a missing one is 0."""
     return {
         "commands": stats.get("commands", 0),
         "errors": stats.get("errors", 0),

@@ -68,7 +68,7 @@ class Request:
 async def answer(
     administration: Future[Administration], message: JSON, peer: str
 ) -> Response | list[Response] | None:
-    """Return the response to a message, None if there is none.  peer: the client, for the log."""
+    """Return the response to a message; None for a notification.  peer: the client, for the log."""
     if not isinstance(message, list):
         return await _one(administration, message, peer)
     if not message:

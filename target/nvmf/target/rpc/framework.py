@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 START_INIT = "framework_start_init"
 TICK_RATE = 1_000_000_000
 _ANSWERED = 0.05
-"""Seconds in which the response is sent; without it, a client sees the connection end."""
+"""Seconds until the signal is sent, so that the client gets the response first."""
 
 
 class SetScheduler(Params):

@@ -37,7 +37,7 @@ async def remove(administration: Administration, params: RemoveHost) -> bool:
 
 @method("nvmf_subsystem_allow_any_host", AllowAny, "allow_any_host", changes=True)
 async def allow_any(administration: Administration, params: AllowAny) -> bool:
-    """Allow every host to connect, or only named hosts, of which there are none at first."""
+    """Allow every host to connect, or only the hosts that were added."""
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(
             lambda config: edit.allow_any_host(config, params.nqn, params.allow_any_host)

@@ -32,7 +32,7 @@ class Flag(Params):
 
 class Timestamps(Params):
     enabled: Literal[True]
-    """Messages with a time cannot be turned off."""
+    """Timestamps cannot be turned off."""
 
 
 _FLAGS = (("nvmf", "nvmf.target"), ("rpc", "nvmf.target.rpc"))
@@ -101,13 +101,13 @@ def get_flags(administration: Administration, params: Params) -> dict[str, bool]
 
 @method("log_set_flag", Flag, "log_set_flag")
 def set_flag(administration: Administration, params: Flag) -> bool:
-    """Log everything of a part of the target, until the target ends."""
+    """Log all messages of a part of the target, until the target ends."""
     return _flag(params.flag, logging.DEBUG)
 
 
 @method("log_clear_flag", Flag, "log_clear_flag")
 def clear_flag(administration: Administration, params: Flag) -> bool:
-    """Log a part of the target at the level of the log again."""
+    """Log a part of the target at the general level again."""
     return _flag(params.flag, logging.NOTSET)
 
 
@@ -123,5 +123,5 @@ def _flag(flag: str, level: int) -> bool:
 
 @method("log_enable_timestamps", Timestamps, "log_enable_timestamps")
 def enable_timestamps(administration: Administration, params: Timestamps) -> bool:
-    """Return True: every message has a time, except where the reader adds it."""
+    """Return True: every message has a timestamp, unless the reader of the log adds it."""
     return True

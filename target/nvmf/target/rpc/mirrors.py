@@ -23,14 +23,14 @@ class AddLeg(OneNamespace):
     leg: dict[str, JsonValue]
     """The keys of a [[subsystem.namespace.leg]]."""
     quorum: int | None = None
-    """The new quorum; left out: it stays, or is more than half."""
+    """The new quorum; left out: unchanged, or more than half of the legs if none is configured."""
 
 
 class RemoveLeg(OneNamespace):
     name: str
     """Its path, its URL with #NSID, or ram."""
     quorum: int | None = None
-    """The new quorum; left out: it stays, or is more than half."""
+    """The new quorum; left out: unchanged, or more than half of the legs if none is configured."""
 
 
 class ReplaceLeg(OneNamespace):
@@ -48,7 +48,7 @@ def get_mirrors(administration: Administration, params: Params) -> list[Mirror]:
 
 @method("target_add_leg", AddLeg, "add_leg", changes=True)
 async def add(administration: Administration, params: AddLeg) -> bool:
-    """Add a leg to a mirror whose legs are all in sync; what is on it is lost.
+    """Add a leg to a mirror whose legs are all in sync; the data on the new leg are lost.
 
     Commands of hosts wait while the mirror is opened with it.
     """
@@ -73,9 +73,9 @@ async def remove(administration: Administration, params: RemoveLeg) -> bool:
 
 @method("target_replace_leg", ReplaceLeg, "replace_leg", changes=True)
 async def replace(administration: Administration, params: ReplaceLeg) -> bool:
-    """Replace a leg of a mirror, lost or not, by one that is copied as a whole.
+    """Replace a leg of a mirror, lost or not, with a new leg that gets a copy of all data.
 
-    If the new one is the same leg by a different address, only what it lacks is copied.
+    If the new leg is the old one at a different address, only the missing data are copied.
     """
     leg = edit.model(LegConfig, params.leg)
     await administration.change(
@@ -86,7 +86,7 @@ async def replace(administration: Administration, params: ReplaceLeg) -> bool:
 
 @method("target_resync_mirror", OneNamespace, "resync_mirror", changes=True)
 async def resync(administration: Administration, params: OneNamespace) -> bool:
-    """Try the lost legs of a mirror again now; fail with the reason if one cannot be used.
+    """Retry the lost legs of a mirror now; fail with the reason if one cannot be used.
 
     If a different writer has taken over, take over from it.
     """

@@ -256,7 +256,7 @@ async def mask(administration: Administration, params: Mask) -> bool:
 
 @method("target_protect_ns", Protect, "protect_namespace", changes=True)
 async def protect(administration: Administration, params: Protect) -> bool:
-    """Write protect a namespace for every host, as hosts can do by a feature (84h)."""
+    """Write-protect a namespace for every host, as hosts can do with a feature (84h)."""
     words = {protection_word(state): state for state in WriteProtection}
     if params.state not in words:
         raise EditError(f"state {params.state!r}: expected one of {', '.join(words)}")

@@ -130,7 +130,7 @@ def get_listeners(administration: Administration, params: Named) -> list[results
 
 @method("target_add_port", AddPort, "add_port", changes=True)
 async def add(administration: Administration, params: AddPort) -> OpenedPort:
-    """Open a port; return its address, and in absent why it waits for its device."""
+    """Open a port; return its address. If its device is missing, absent gives the reason."""
     made = edit.model(PortConfig, params.port)
     await administration.change(lambda config: edit.add_port(config, made))
     opened = await administration.server.pin_port(made)

@@ -44,7 +44,7 @@ def _made(params: OneReferral) -> ReferralConfig:
 
 @method("nvmf_discovery_add_referral", AddReferral, "add_referral", changes=True)
 async def add(administration: Administration, params: AddReferral) -> bool:
-    """Report a different discovery service to hosts."""
+    """Add a referral to a different discovery service."""
     made = _made(params)
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(lambda config: edit.add_referral(config, made))
@@ -53,7 +53,7 @@ async def add(administration: Administration, params: AddReferral) -> bool:
 
 @method("nvmf_discovery_remove_referral", OneReferral, "remove_referral", changes=True)
 async def remove(administration: Administration, params: OneReferral) -> bool:
-    """Stop reporting a different discovery service."""
+    """Remove a referral to a different discovery service."""
     gone = _made(params)
     with spdk_says(Code.INTERNAL_ERROR):
         await administration.change(

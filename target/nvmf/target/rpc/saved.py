@@ -59,13 +59,13 @@ def get_subsystems(administration: Administration, params: Params) -> list[Frame
 
 @method("framework_get_config", OnePart, "framework_config")
 def get_config(administration: Administration, params: OnePart) -> list[ConfigCall]:
-    """Return the calls that create a part of the configuration again, without keys."""
+    """Return the calls that recreate a part of the configuration, without keys."""
     return _calls(administration, params.name)
 
 
 @method("save_config", SaveConfig, "save_config")
 def save_config(administration: Administration, params: SaveConfig) -> SavedConfig:
-    """Return the calls that create the configuration again, as rpc.py save_config does.
+    """Return the calls that recreate the configuration, as rpc.py save_config does.
 
     Ports, subsystems, bdevs and referrals are included; the tables that are read only when the
     target starts, and hosts with keys in the configuration itself, are not.
@@ -79,8 +79,8 @@ def save_config(administration: Administration, params: SaveConfig) -> SavedConf
 async def load_config(administration: Administration, params: LoadConfig) -> int:
     """Make the calls of a saved configuration, in order; return their number.
 
-    All method names are checked first. The first call that fails ends it; the error
-    names it, and the calls before it stay made.
+    All method names are checked first. Loading stops at the first call that fails; the error
+    names that call, and the calls before it remain in effect.
     """
     calls = [call for part in params.subsystems for call in _flat(part)]
     for name, _ in calls:
@@ -163,7 +163,7 @@ def _bdev(name: str, bdev: Storage) -> Iterator[ConfigCall]:
 
 
 def _subsystem(config: SubsystemConfig, transport: Mapping[str, object]) -> Iterator[ConfigCall]:
-    """Yield the calls for a subsystem with SPDK's methods, where these can say it."""
+    """Yield the calls for a subsystem, with SPDK's methods if these can express it."""
     bare = config.model_copy(update={"namespaces": (), "hosts": (), "host_tables": ()})
     values = plain(bare)
     names = {

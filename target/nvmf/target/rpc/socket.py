@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("nvmf.target.rpc")
 
 CLIENTS_MOST = 64
-"""Maximum connections; a further one displaces the one that was silent longest."""
+"""Maximum connections; a further one displaces the one that has been idle for longest."""
 MESSAGE_TIMEOUT = 30.0
 """Maximum seconds for a message to arrive after its first byte, and for a response to be read."""
 _READ_SIZE = 65536

@@ -31,7 +31,7 @@ class Named(Params):
 
 
 class CreateSubsystem(Params):
-    """SPDK's parameters; settings without an alternative here are accepted as SPDK sends them."""
+    """SPDK's parameters; a setting with only one possible value here must have that value."""
 
     nqn: str
     serial_number: str | None = None

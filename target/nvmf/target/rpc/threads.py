@@ -34,7 +34,7 @@ class Notifications(Params):
     id: int | None = None
     """Number of the first event to return."""
     max: int | None = None
-    """Number of events at most."""
+    """Maximum number of events."""
 
 
 @method("thread_get_stats", Params, None)
@@ -108,11 +108,11 @@ def get_io_channels(administration: Administration, params: Params) -> ThreadsCh
 
 @method("framework_monitor_context_switch", Monitor, None)
 def monitor_context_switch(administration: Administration, params: Monitor) -> Monitoring:
-    """Return that context switches are not monitored; refuse to enable it."""
+    """Return that context switches are not monitored; monitoring cannot be enabled."""
     if params.enabled:
         raise RpcError(
             -errno.ENOTSUP,
-            "context switches are not monitored: an idle reactor sleeps, which is one; see "
+            "context switches are not monitored: an idle reactor sleeps and so causes them; see "
             "/proc/PID/task/TID/status, or nvmeof lab, which records them",
         )
     return {"enabled": False}
@@ -128,6 +128,6 @@ def get_types(administration: Administration, params: Params) -> list[str]:
 def get_notifications(administration: Administration, params: Notifications) -> list[Notification]:
     """Return the newest events, the oldest first; the target keeps 1,000.
 
-    To follow them, ask again from the number of the last one plus one.
+    To follow them, use the number of the last one plus one as the next id.
     """
     return administration.server.mirror_events.since(params.id or 0, params.max)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The transport: RDMA, which always exists, and the limits of subsystems added from then on."""
+"""The RDMA transport, which always exists, and the limits of subsystems that are added later."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CreateTransport(Params):
 
     trtype: str
     max_queue_depth: int | None = None
-    """queue_size of subsystems that nvmf_create_subsystem adds from now on."""
+    """queue_size of subsystems that nvmf_create_subsystem adds later."""
     max_io_qpairs_per_ctrlr: int | None = None
     """Their max_io_queues."""
     in_capsule_data_size: int | None = None
@@ -105,7 +105,7 @@ class CreateTransport(Params):
 
 @method("nvmf_create_transport", CreateTransport, "create_transport", changes=True)
 def create(administration: Administration, params: CreateTransport) -> bool:
-    """Set the limits of subsystems that nvmf_create_subsystem adds from then on, until the end.
+    """Set the limits of subsystems that nvmf_create_subsystem adds later.
 
     The transport exists without it. As in SPDK, a second call is refused.
     """

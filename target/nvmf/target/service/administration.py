@@ -77,7 +77,7 @@ class Administration:
     def __init__(self, server: Server, source: Source | None = None) -> None:
         self.server = server
         self.source = source
-        """Source of the current configuration, apart from later changes."""
+        """Source of the configuration, which later requests may have changed."""
         self.keyring = Keyring(server.files)
         self.transport: dict[str, object] | None = None
         """Keys of new subsystems, set by nvmf_create_transport; None: it was not called."""
@@ -86,7 +86,7 @@ class Administration:
 
     @property
     def revision(self) -> int:
-        """A number for the current configuration, which no other has."""
+        """A number that identifies the current configuration."""
         if self._seen is not self.server.config:
             self._revision += self._seen != self.server.config
             self._seen = self.server.config
@@ -100,7 +100,7 @@ class Administration:
     async def reload(self) -> Reloaded:
         """Read the file again and apply its configuration.
 
-        ConfigError or ServerError on failure: the configuration is unchanged.
+        Raises ConfigError or ServerError; the configuration is then unchanged.
         """
         if self.source is None:
             raise ServerError("the target was started without a configuration file")
@@ -137,7 +137,7 @@ class Administration:
         return {"uuid": found.uuid, "nguid": found.nguid, "eui64": found.eui64}
 
     def configured_port(self, traddr: str, trsvcid: int) -> PortConfig:
-        """Return the port of the configuration with this address, or with its assigned number."""
+        """Return the configured port that listens on this address."""
         for opened in self.server.open_ports:
             listens = (opened.port.traddr, opened.port.trsvcid)
             if (traddr, trsvcid) in (listens, (opened.config.traddr, opened.port.trsvcid)):

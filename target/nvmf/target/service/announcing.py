@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Announcing:
     """At most one announcer, replaced when its configuration changes.
 
-    transports: of the system's RDMA devices, as returned by nvmf.engine.list_devices().
+    transports: returns the transports of the system's RDMA devices (nvmf.engine.list_devices()).
     """
 
     def __init__(self, nqn: str, transports: Callable[[], Iterable[str]]) -> None:
@@ -37,7 +37,7 @@ class Announcing:
             self._announcer = Announcer(config.name, self._nqn, system)
 
     def follow(self, ports: Iterable[Port]) -> None:
-        """Announce these ports from now on."""
+        """Announce these ports, and no others."""
         if self._announcer is not None:
             self._announcer.follow(ports)
 

@@ -35,14 +35,14 @@ CLOSE_TIMEOUT = 0.8
 LOOK_SECONDS = 5.0
 """Seconds between checks of the addresses, which also retry failed announcements."""
 _TTL = 120
-"""Seconds that others cache an announcement (RFC 6762, 10)."""
+"""Seconds that other machines cache an announcement (RFC 6762, 10)."""
 
 
 class Announcer:
     """Announces the current ports on the current addresses of this machine.
 
-    name: name of this target, for people.  nqn: NQN of its discovery subsystem.  system: protocol
-    of the system's devices, or None if they are of several kinds.
+    name: name of this target, for people.  nqn: NQN of its discovery subsystem.  system: returns
+    the protocol of the system's devices, or None if they are of several kinds.
     """
 
     def __init__(self, name: str, nqn: str, system: Callable[[], Protocol | None]) -> None:
@@ -169,7 +169,7 @@ class Announcer:
 
 
 def addresses_of(port: Port) -> list[str]:
-    """Return the addresses where others reach a port now; none if it is local only."""
+    """Return the addresses at which other machines reach a port; none if it is local only."""
     address = ipaddress.ip_address(port.traddr)
     if address.is_loopback:
         return []

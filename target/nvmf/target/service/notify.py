@@ -19,11 +19,11 @@ from typing import Self
 log = logging.getLogger("nvmf.target")
 
 STATUS_EVERY = 5.0
-"""Seconds between two looks at a status that is followed."""
+"""Seconds between two checks of a status that is followed."""
 
 
 class Notifier:
-    """The connection to the service manager that is named in the environment.
+    """The connection to the service manager that the environment names.
 
     The variables are removed from the environment, so that child processes do not use them.
     """
