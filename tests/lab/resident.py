@@ -38,7 +38,7 @@ PRELOADED = (
     "nvmf.target.rpc.methods",
     "nvmf.target.service.server",
 )
-"""What a target and a client import; none of it starts a thread or opens a device."""
+"""Modules that a target and a client import; none of it starts a thread or opens a device."""
 BACKLOG = 16
 REQUEST_BYTES = 1 << 20
 

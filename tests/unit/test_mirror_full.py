@@ -76,7 +76,7 @@ def page(number: int) -> bytes:
 
 @pytest.mark.parametrize("kind", ["file", "namespace"])
 async def test_a_leg_that_fills(tmp_path: Path, small: Path, kind: str) -> None:
-    """What was acknowledged meanwhile is there, and on the leg when it is back."""
+    """Data acknowledged meanwhile is there, and on the leg when it is back."""
     others = files(tmp_path, 2, SIZE)
     path = small / "leg"
     path.touch()

@@ -22,7 +22,9 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=("nvmeof lab check lab.toml",),
     )
     parser.add_argument("file", metavar="FILE", help="a description (TOML)")
-    parser.add_argument("--profile", metavar="NAME", help="for a description without workloads")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="the profile, for a description without workloads"
+    )
     add_command(
         subparsers,
         "profiles",

@@ -873,7 +873,7 @@ _shtab_nvmeof_lab_check_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
-  "--profile[for a description without workloads]:NAME:"
+  "--profile[the profile, for a description without workloads]:NAME:"
   ":a description (TOML):_files"
 )
 
@@ -1615,7 +1615,7 @@ _shtab_nvmeof_target_mirror_events_options=(
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  {-f,--follow}"[go on with new ones until interrupted]"
+  {-f,--follow}"[continue with new ones until interrupted]"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -115,7 +115,7 @@ def add_commands(subparsers: Subparsers) -> None:
         examples=("nvmeof target mirror events", "nvmeof target mirror events --follow -o json"),
     )
     shown.add_argument(
-        "-f", "--follow", action="store_true", help="go on with new ones until interrupted"
+        "-f", "--follow", action="store_true", help="continue with new ones until interrupted"
     )
 
     parser = _change(
