@@ -101,6 +101,7 @@ static inline void lab_client_events(void)
 static inline void lab_turn(void)
 {
 	struct ibv_wc wc[64];
+	int handled = 0;
 
 	lab_client_events();
 	if (!lab.gone) {
@@ -113,7 +114,10 @@ static inline void lab_turn(void)
 
 		for (int k = 0; k < n; k++)
 			queue_completion(q, &wc[k]);
+		handled += n;
 	}
+	if (!handled)	/* the reactors may be waiting for this processor */
+		sched_yield();
 }
 
 /* Handle events until the condition holds; false if that takes so long that it is a hang. */
