@@ -33,7 +33,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fio: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_build(data: Path, source: Path, fio: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build(
+    data: Path,
+    source: Path,
+    fio: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-O0 -g0")  # optimising takes most of the time
     assert main(["fio-engine", "path"]) == 1
     assert "run nvmeof fio-engine build" in capfd.readouterr().err
     assert main(["fio-engine", "build", "--fio-source", str(source)]) == 0
@@ -65,6 +72,15 @@ def test_a_wrong_source(
         (tmp_path / "FIO-VERSION-GEN").write_text(version)
     assert main(["fio-engine", "build", "--fio-source", str(tmp_path)]) == 1
     assert said in capfd.readouterr().err
+
+
+def test_flags_of_the_environment(
+    data: Path, source: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CFLAGS", "--no-such-option")
+    assert main(["fio-engine", "build", "--fio-source", str(source)]) == 1
+    assert "--no-such-option" in capfd.readouterr().err
+    assert not list(data.rglob("*.so"))
 
 
 def test_no_fio(capfd: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,8 @@ def add_commands(subparsers: Subparsers) -> None:
         "compile the fio engine",
         "Needs a C compiler, the headers of liburing, libibverbs and librdmacm (Debian:\n"
         f"{_PACKAGES}) and fio's source, which has its headers (Debian: apt-get source fio).\n"
-        "Nothing is written to the source; if it is not configured, a copy of it is.",
+        "Nothing is written to the source; if it is not configured, a copy of it is.\n"
+        "$CC is the compiler (cc), and $CFLAGS are added to its options.",
         examples=("nvmeof fio-engine build --fio-source fio-3.33",),
     )
     one.add_argument(
@@ -159,7 +160,7 @@ def _compile(fio: Path, folder: Path) -> Path:
     engine, ours = _NVMF / "engine" / "c", _ours()
     compiler = shlex.split(os.environ.get("CC", "cc"))
     flags = [*_FLAGS, f"-I{engine}", f"-I{engine / 'verbs'}", f"-I{engine / 'iwarp'}"]
-    flags += _packaged("--cflags")
+    flags += _packaged("--cflags") + shlex.split(os.environ.get("CFLAGS", ""))
     hidden = [*compiler, *flags, "-fvisibility=hidden"]
     shown = [*compiler, *flags, "-isystem", str(fio), "-include", str(fio / "config-host.h")]
     jobs = [(hidden, one) for one in sorted(engine.rglob("*.c"))]
