@@ -18,10 +18,10 @@ class CannotPrepare(Exception):
 
 class Apt:
     """An apt with the machine's mirror, the suites of a different release, and its own folder of
-    lists.
+    lists: those of packages, or of their sources if `kind` is deb-src.
     """
 
-    def __init__(self, folder: Path, suites: Sequence[str]) -> None:
+    def __init__(self, folder: Path, suites: Sequence[str], *, kind: str = "deb") -> None:
         self._folder = folder
         self.suites = suites
         for part in ("parts", "lists/partial", "cache/archives/partial"):
@@ -32,7 +32,9 @@ class Apt:
                 f"apt's sources name no mirror of {codename() or 'this release'}: add the one "
                 "that this machine installs from to its apt sources."
             )
-        sources = "".join(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n" for suite in suites)
+        sources = "".join(
+            f"{kind} [signed-by={KEYRING}] {mirror} {suite} main\n" for suite in suites
+        )
         (folder / "parts" / "lab.list").write_text(sources)
         self.mirror = mirror
 
@@ -80,6 +82,14 @@ class Apt:
         say(f"  fetching {package}")
         run(*self._command("apt-get"), "download", package, cwd=to)
         (file,) = set(to.glob("*.deb")) - before
+        return file
+
+    def source(self, package: str, to: Path) -> Path:
+        """Return the archive of a package's source, as its authors released it."""
+        say(f"  fetching the source of {package}")
+        options = ("--download-only", "--tar-only", "--only-source")
+        run(*self._command("apt-get"), "source", *options, package, cwd=to)
+        (file,) = to.glob(f"{package}_*.orig.tar.*")
         return file
 
     def _show(self, package: str) -> str:

@@ -4,9 +4,10 @@
 Nothing is installed, and no work is repeated: an existing kernel is used, without access to the
 network.  Debian builds every other RDMA module that the lab needs, but not siw.
 
-Run as a program, it prepares the given series: ``python -m lab.prepare 6.12 6.1 newest``. The
-newest kernel is the one that is newest when it is fetched; if it cannot be obtained, the reason
-is stored for the tests, and this is not an error.
+Run as a program, it prepares the given series: ``python -m lab.prepare 6.12 6.1 newest``, and with
+``nvme-cli`` the tests of nvme-cli.  The newest kernel is the one that is newest when it is fetched;
+if it or these tests cannot be obtained, the reason is stored for the tests, and this is not an
+error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab import newest
+from lab import newest, nvme_cli_suite
 from lab.packages import Apt, CannotPrepare, codename, output, run, say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,6 +197,9 @@ def _build_siw(source: Path, release: str, siw: Path) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     for series in arguments or SERIES[:1]:
+        if series == nvme_cli_suite.PACKAGE:
+            nvme_cli_suite.prepare(CACHE)
+            continue
         try:
             prepare(series)
         except (CannotPrepare, OSError) as error:

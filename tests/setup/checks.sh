@@ -138,7 +138,7 @@ cmd_test() {
     make_prometheus
     kernels="6.12 6.1"
     # Fetching and building the newest one takes minutes, which a first run has better uses for.
-    [ "$lab" = quick ] || kernels="$kernels newest"
+    if [ "$lab" = quick ]; then suites=; else kernels="$kernels newest"; fi
     prepare_lab_ahead
     stage "build, and build under ASan and UBSan" both build_tree
     unlock
@@ -172,12 +172,13 @@ cmd_test() {
     exit "$status"
 }
 
-# Fetch and unpack the kernels, unless they are there. Holds a lock of its own: it may run beside a build.
+# Fetch and unpack the kernels and the tests of others, unless they are there. Holds a lock of its own: it
+# may run beside a build.
 kernels_ready() {
     mkdir -p .cache
     # shellcheck disable=SC2086
     flock .cache/kernels.lock \
-        env PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m lab.prepare $kernels
+        env PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m lab.prepare $kernels $suites
 }
 
 # Most of preparing kernels is waiting for the network: begin it in the background. What fails there is
@@ -221,6 +222,9 @@ lab_python() {
 
 # Which of the lab's tests run: all, or quick.
 lab=all
+
+# Tests of others that the whole lab runs, fetched as kernels are.
+suites=nvme-cli
 
 # Two processes, of which each has the guest of one kernel: a guest waits as often as it works.
 SHARED="-n 2"

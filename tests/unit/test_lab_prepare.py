@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import prepare
+from lab import nvme_cli_suite, packages, prepare
 from lab.packages import Apt, CannotPrepare
 
 
@@ -50,3 +50,17 @@ def test_parts_of_an_image() -> None:
     )
     found = _Apt(depends).depends("linux-image-7.3.4-amd64", r"linux-(?:binary|base)-[^ ,|]+")
     assert found == ["linux-base-7.3.4-amd64", "linux-binary-7.3.4-amd64"]
+
+
+def test_without_the_tests_of_nvme_cli(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are skipped with the reason; the kernels are prepared all the same."""
+
+    def fail(apt: Apt) -> None:
+        raise CannotPrepare("no mirror has sources")
+
+    monkeypatch.setattr(packages, "mirrors", lambda: iter(["http://mirror.invalid/debian"]))
+    monkeypatch.setattr(Apt, "update", fail)
+    assert "./dev lab" in nvme_cli_suite.excuse(cache)
+    assert prepare.main(["nvme-cli"]) == 0
+    assert nvme_cli_suite.folder(cache) is None
+    assert nvme_cli_suite.excuse(cache) == "no mirror has sources"
