@@ -67,15 +67,25 @@ def names(cell: Cell) -> tuple[str, str, str]:
     return target.format(embedded=embedded), host.format(embedded=embedded), DEVICES[cell.device]
 
 
+def columns(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """Return the series of the columns: the newest kernel with results, and those of the matrix."""
+
+    def number(series: str) -> list[int]:
+        return [int(part) for part in series.split(".")]
+
+    later = {one.kernel for one in outcomes if number(one.kernel) > number(SERIES[0])}
+    return (*sorted(later, key=number)[-1:], *SERIES)
+
+
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the rows, in Markdown."""
-    kernels = []
-    for series in SERIES:
+    shown, kernels = columns(outcomes), []
+    for series in shown:
         releases = {one.date: one.release for one in outcomes if one.kernel == series}
         kernels.append(f"Linux {releases[max(releases)] if releases else series}")
-    rows = [("target", "host", "device", *kernels), ("---",) * (3 + len(SERIES))]
+    rows = [("target", "host", "device", *kernels), ("---",) * (3 + len(shown))]
     for cell in MATRIX:
-        words = (word(cell, series, outcomes) for series in SERIES)
+        words = (word(cell, series, outcomes) for series in shown)
         rows.append((*names(cell), *words))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
