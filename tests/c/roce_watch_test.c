@@ -16,19 +16,25 @@ struct sleeper {
 
 static uint32_t next_psn;
 
-/* Have a request answered; polled: with polls of the rig's completion queue, which is never armed. */
-static bool exchange(struct rig *rig, bool polled)
+static void request(struct rig *rig)
 {
 	const struct ro_bth bth = {
 		.opcode = RO_OP_WRITE_ONLY, .ack_req = true, .qpn = rig->qp->qp.qp_num, .psn = next_psn,
 	};
-	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
 	uint8_t body[RO_RETH + 4] = { 0 };
 
 	ro_put64(body, (uintptr_t)rig->mem);
 	ro_put32(body + 8, rig->mr->rkey);
 	ro_put32(body + 12, 4);
 	rig_send(rig, rig->port, &bth, body, sizeof(body));
+}
+
+/* Have a request answered; polled: with polls of the rig's completion queue, which is never armed. */
+static bool exchange(struct rig *rig, bool polled)
+{
+	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
+
+	request(rig);
 	if (polled ? !rig_next(rig) : poll(&pfd, 1, CHECK_PATIENCE_S * 1000) != 1 ||
 				      recv(rig->fd, rig->got, sizeof(rig->got), 0) < RO_BTH + RO_ICRC)
 		return false;
@@ -108,6 +114,57 @@ static void turns(struct rig *rig)
 	leave(rig, &first);
 }
 
+/* Have requests answered with polls of a completion queue, until the socket is in no epoll; false if it stays in one. */
+static bool hushed(struct rig *rig, struct sleeper *s)
+{
+	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+	struct ibv_wc wc;
+	bool hushed = false;
+
+	while (!hushed && clock_ns() < end) {
+		request(rig);
+		next_psn = ro_psn_add(next_psn, 1);
+		while (recv(rig->fd, rig->got, sizeof(rig->got), MSG_DONTWAIT) < 0 && clock_ns() < end)
+			iw_poll_cq(s->cq, 1, &wc);
+		pthread_mutex_lock(&iw_cm_lock);
+		hushed = !rig->port->polled && watches(rig, NULL);
+		pthread_mutex_unlock(&iw_cm_lock);
+	}
+	return hushed;
+}
+
+static bool helped(struct rig *rig)
+{
+	bool helped;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	helped = rig->port->polled;
+	pthread_mutex_unlock(&iw_cm_lock);
+	return helped;
+}
+
+static void busy(struct rig *rig)
+{
+	const struct ibv_wc wc = { 0 };
+	struct sleeper s;
+
+	check_section("while a thread polls and receives, nothing is woken");
+	CHECK(sleep_on(rig, &s) && watches(rig, &s));
+	iw_cq_push(iw_cq(s.cq), &wc, 1, false);		/* it is no longer armed */
+	CHECK(hushed(rig, &s));
+
+	check_section("it sleeps again");
+	CHECK(!iw_req_notify_cq(s.cq, 0) && watches(rig, &s));
+
+	check_section("it does not poll again, and is not armed");
+	iw_cq_push(iw_cq(s.cq), &wc, 1, false);
+	CHECK(hushed(rig, &s));
+	for (int i = 0; i < 100 && !helped(rig); i++)
+		CHECK(exchange(rig, false), "(the helper receives)");
+	CHECK(helped(rig));
+	leave(rig, &s);
+}
+
 static void many(struct rig *rig)
 {
 	static struct sleeper sleepers[SLEEPERS];
@@ -138,6 +195,7 @@ int main(int argc, char **argv)
 	next_psn = RIG_PSN;
 	if (rig_open(&rig)) {
 		turns(&rig);
+		busy(&rig);
 		many(&rig);
 	}
 	rig_close(&rig);

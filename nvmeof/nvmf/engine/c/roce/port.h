@@ -105,7 +105,7 @@ struct ro_port {
 	struct list attached;
 	struct iw_caller caller;	/* CM messages */
 	struct iw_source source;
-	bool polled, ticking;
+	bool polled, ticking;		/* in the helper's epoll; checked on its timer */
 	uint32_t seen_rx, seen_visits;
 	atomic_uint rx_count, visits;	/* visits: by completion queues */
 
