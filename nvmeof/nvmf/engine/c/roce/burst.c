@@ -31,7 +31,10 @@ void ro_burst_send_late(struct ro_burst *b)
 /* Whether a packet of this size can follow those of the burst. */
 static bool burst_fits(const struct ro_burst *b, uint32_t size)
 {
-	return !b->closed && size <= b->seg && b->len + size <= RO_BURST && b->packets < RO_TRAIN &&
+	/* a shorter one ends the train: the response to a command goes along with the last of its data */
+	const uint32_t most = RO_TRAIN + (size < b->seg);
+
+	return !b->closed && size <= b->seg && b->len + size <= RO_BURST && b->packets < most &&
 	       atomic_load_explicit(&b->qp->port->gso, memory_order_relaxed);
 }
 

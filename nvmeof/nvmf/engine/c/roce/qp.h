@@ -198,7 +198,7 @@ static inline bool ro_qp_up(const struct ro_qp *qp)
 }
 
 /* Packets that are adjacent in memory, to be sent at once: of one size, except that the last may be shorter. */
-enum { RO_BURST = 61440 };
+enum { RO_BURST = 65408 };	/* with all headers, less than the 64 KiB of an IP packet */
 struct ro_burst {
 	struct ro_qp *qp;
 	uint32_t len, seg, packets;
