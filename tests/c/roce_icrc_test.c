@@ -9,6 +9,7 @@
 #include "roce/wire.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <stdlib.h>
 
 enum { LONGEST = 1400 };
@@ -49,6 +50,62 @@ static void lengths(const uint8_t *bytes)
 		}
 	}
 	CHECK(ro_crc32(0xffffffffu, "123456789", 9) == (0xcbf43926u ^ 0xffffffffu), "(the check value)");
+}
+
+/* The ICRC by its definition: over the headers as annex 17.2 masks them, bit by bit. */
+static uint32_t defined(bool six, uint16_t ip_id, const uint8_t *packet, uint32_t len)
+{
+	static const uint8_t ones[8] = { 255, 255, 255, 255, 255, 255, 255, 255 };
+	const uint32_t udp = 8 + len + RO_ICRC;
+	uint8_t h[48] = { 0 }, bth[RO_BTH], *p = h;
+	uint32_t crc;
+
+	if (six) {
+		memcpy(p, (uint8_t[]){ 0x6f, 255, 255, 255, (uint8_t)(udp >> 8), (uint8_t)udp, 17, 255 }, 8);
+		memset(p + 8, 1, 16);
+		memset(p + 24, 2, 16);
+		p += 40;
+	} else {
+		memcpy(p, (uint8_t[]){ 0x45, 255, (uint8_t)((20 + udp) >> 8), (uint8_t)(20 + udp), (uint8_t)(ip_id >> 8),
+				       (uint8_t)ip_id, 0x40, 0, 255, 17, 255, 255, 127, 0, 0, 1, 127, 0, 0, 2 }, 20);
+		p += 20;
+	}
+	memcpy(p, (uint8_t[]){ 0xc0, 0x00, 0x12, 0xb7, (uint8_t)(udp >> 8), (uint8_t)udp, 255, 255 }, 8);
+	memcpy(bth, packet, RO_BTH);
+	bth[4] = 255;
+	crc = by_bits(0xffffffffu, ones, sizeof(ones));
+	crc = by_bits(crc, h, (size_t)(p - h) + 8);
+	crc = by_bits(crc, bth, RO_BTH);
+	return ~by_bits(crc, packet + RO_BTH, len - RO_BTH);
+}
+
+static void definition(const uint8_t *packet)
+{
+	static const uint16_t ids[] = { 0, 1, 15, 256, 0x1234, 0xffff };
+	const struct sockaddr_in from = {
+		.sin_family = AF_INET, .sin_port = htons(49152), .sin_addr.s_addr = htonl(0x7f000001),
+	};
+	const struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(RO_UDP_PORT), .sin_addr.s_addr = htonl(0x7f000002),
+	};
+	struct sockaddr_in6 from6 = { .sin6_family = AF_INET6, .sin6_port = htons(49152) }, to6 = from6;
+	struct ro_flow flow, flow6;
+
+	check_section("the definition");
+	memset(&from6.sin6_addr, 1, 16);
+	memset(&to6.sin6_addr, 2, 16);
+	to6.sin6_port = htons(RO_UDP_PORT);
+	ro_flow_set(&flow, (const struct sockaddr *)&from, (const struct sockaddr *)&to);
+	ro_flow_set(&flow6, (const struct sockaddr *)&from6, (const struct sockaddr *)&to6);
+	for (uint32_t len = RO_BTH; len < LONGEST; len += 4) {
+		const uint16_t id = ids[len / 4 % (sizeof(ids) / sizeof(ids[0]))];
+
+		if (ro_icrc(&flow, id, packet, len) != htole32(defined(false, id, packet, len)))
+			CHECK(false, "(IPv4, %u bytes, identification %u)", len, id);
+		if (ro_icrc(&flow6, 0, packet, len) != htole32(defined(true, 0, packet, len)))
+			CHECK(false, "(IPv6, %u bytes)", len);
+	}
+	CHECK(true);
 }
 
 static void identifications(uint8_t *packet)
@@ -92,6 +149,7 @@ int main(int argc, char **argv)
 		bytes[i] = (uint8_t)(i * 167 + (i >> 3));
 	lengths(bytes);
 	bytes[0] = RO_OP_SEND_ONLY;
+	definition(bytes);
 	identifications(bytes);
 	return check_report();
 }

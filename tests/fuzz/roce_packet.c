@@ -6,16 +6,19 @@
 #include "roce/cm_wire.h"
 #include "roce/wire.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 
 static void packet(const uint8_t *data, uint32_t size)
 {
-	struct ro_flow flow = { .sport = RO_UDP_PORT, .dport = RO_UDP_PORT };
+	const struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(RO_UDP_PORT) };
+	struct ro_flow flow;
 	struct ro_packet p;
 	uint16_t ip_id;
 
 	if (size < RO_BTH + RO_ICRC)
 		return;
+	ro_flow_set(&flow, (const struct sockaddr *)&any, (const struct sockaddr *)&any);
 	(void)ro_icrc_ok(&flow, data, size - RO_ICRC, &ip_id);
 	if (!ro_packet_get(data, size, &p))
 		return;

@@ -17,8 +17,14 @@ enum {
 	SHIFTS = 16,			/* of 2^k bytes */
 };
 
+/* The fields before the BTH that differ between the packets of a flow, by the number of bytes after them. */
+enum { FIELDS = 4 };
+static const uint8_t after[FIELDS] = { 2, UDP + V4 - 4, UDP + V4 - 6, UDP + V6 - 6 };
+enum { UDP_LENGTH, V4_LENGTH, V4_ID, V6_LENGTH };
+
 static uint32_t table[8][256];
 static uint32_t back[SHIFTS][32];	/* the value of each bit of a register before 2^k zero bytes */
+static uint32_t field[FIELDS][2][256];	/* the register after each value of their two bytes, from an empty one */
 static crc32_fold *crc32_wide;
 static uint32_t seed;			/* after the 8 bytes of ones in place of an InfiniBand header */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,6 +48,15 @@ static uint32_t plain(uint32_t crc, const uint8_t *p, size_t len)
 		crc = 0;
 		for (int i = 0; i < 8; i++)
 			crc ^= table[7 - i][v >> 8 * i & 0xff];
+	}
+	if (len >= 4) {
+		uint32_t v;
+
+		memcpy(&v, p, 4);
+		v ^= crc;
+		crc = table[3][v & 0xff] ^ table[2][v >> 8 & 0xff] ^ table[1][v >> 16 & 0xff] ^ table[0][v >> 24];
+		p += 4;
+		len -= 4;
 	}
 	while (len--)
 		crc = table[0][(crc ^ *p++) & 0xff] ^ crc >> 8;
@@ -77,6 +92,13 @@ static uint32_t sum(crc32_fold *way, uint32_t crc, uint8_t *to, const uint8_t *p
 	return plain(crc, to, len);	/* of the copy: the bytes may change */
 }
 
+static uint32_t past_zeroes(uint32_t crc, uint32_t n)
+{
+	while (n--)
+		crc = table[0][crc & 0xff] ^ crc >> 8;
+	return crc;
+}
+
 /* Choose the fastest way of those that give the same result as the table. */
 static void choose(void)
 {
@@ -104,6 +126,11 @@ static void make(void)
 	for (uint32_t i = 0; i < 256; i++)
 		for (int t = 1; t < 8; t++)
 			table[t][i] = table[0][table[t - 1][i] & 0xff] ^ table[t - 1][i] >> 8;
+	for (int f = 0; f < FIELDS; f++)
+		for (uint32_t i = 0; i < 256; i++) {
+			field[f][1][i] = past_zeroes(table[0][i], after[f]);
+			field[f][0][i] = past_zeroes(field[f][1][i], 1);
+		}
 	for (uint32_t bit = 0; bit < 32; bit++)
 		back[0][bit] = before(1u << bit);
 	for (int k = 1; k < SHIFTS; k++)
@@ -125,73 +152,66 @@ uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len)
 	return sum(crc32_wide, crc, to, from, len);
 }
 
-static void flow_half(uint8_t to[16], uint16_t *port, const struct sockaddr *sa)
+static void v4_put(uint8_t p[V4], const struct sockaddr_in *src, const struct sockaddr_in *dst)
 {
-	if (sa->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)sa;
+	p[0] = 0x45;
+	p[1] = 0xff;
+	ro_put16(p + 6, 0x4000);	/* don't fragment */
+	p[8] = 0xff;
+	p[9] = IPPROTO_UDP;
+	ro_put16(p + 10, 0xffff);
+	memcpy(p + 12, &src->sin_addr, 4);
+	memcpy(p + 16, &dst->sin_addr, 4);
+}
 
-		memcpy(to, &in->sin_addr, 4);
-		*port = ntohs(in->sin_port);
-	} else {
-		const struct sockaddr_in6 *in = (const void *)sa;
-
-		memcpy(to, &in->sin6_addr, 16);
-		*port = ntohs(in->sin6_port);
-	}
+static void v6_put(uint8_t p[V6], const struct sockaddr_in6 *src, const struct sockaddr_in6 *dst)
+{
+	ro_put32(p, 0x6fffffff);	/* traffic class and flow label */
+	p[6] = IPPROTO_UDP;
+	p[7] = 0xff;
+	memcpy(p + 8, &src->sin6_addr, 16);
+	memcpy(p + 24, &dst->sin6_addr, 16);
 }
 
 void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct sockaddr *dst)
 {
-	memset(flow, 0, sizeof(*flow));
+	uint8_t buf[V6 + UDP] = { 0 }, *udp;
+	/* the UDP port is at the same place in both */
+	const uint16_t ports[] = {
+		((const struct sockaddr_in *)(const void *)src)->sin_port,
+		((const struct sockaddr_in *)(const void *)dst)->sin_port,
+	};
+
+	pthread_once(&once, make);
 	flow->six = src->sa_family == AF_INET6;
-	flow_half(flow->src, &flow->sport, src);
-	flow_half(flow->dst, &flow->dport, dst);
+	udp = buf + (flow->six ? V6 : V4);
+	if (flow->six)
+		v6_put(buf, (const void *)src, (const void *)dst);
+	else
+		v4_put(buf, (const void *)src, (const void *)dst);
+	memcpy(udp, ports, sizeof(ports));
+	ro_put16(udp + 6, 0xffff);
+	flow->head = plain(seed, buf, (size_t)(udp - buf) + UDP);
 }
 
-/* Write the headers before the packet, and the BTH, with ones in fields that are not covered; return their length. */
-static uint32_t headers(uint8_t buf[V6 + UDP + RO_BTH], const struct ro_flow *f, uint16_t ip_id,
-			const uint8_t *packet, uint32_t len)
+static inline uint32_t of_field(int f, uint32_t value)
 {
-	uint8_t *p = buf;
-	const uint32_t udp_len = UDP + len + RO_ICRC;
-
-	if (f->six) {
-		ro_put32(p, 0x6fffffff);	/* traffic class and flow label */
-		ro_put16(p + 4, udp_len);
-		p[6] = IPPROTO_UDP;
-		p[7] = 0xff;
-		memcpy(p + 8, f->src, 16);
-		memcpy(p + 24, f->dst, 16);
-		p += V6;
-	} else {
-		p[0] = 0x45;
-		p[1] = 0xff;
-		ro_put16(p + 2, V4 + udp_len);
-		ro_put16(p + 4, ip_id);
-		ro_put16(p + 6, 0x4000);	/* don't fragment */
-		p[8] = 0xff;
-		p[9] = IPPROTO_UDP;
-		ro_put16(p + 10, 0xffff);
-		memcpy(p + 12, f->src, 4);
-		memcpy(p + 16, f->dst, 4);
-		p += V4;
-	}
-	ro_put16(p, f->sport);
-	ro_put16(p + 2, f->dport);
-	ro_put16(p + 4, udp_len);
-	ro_put16(p + 6, 0xffff);
-	memcpy(p + UDP, packet, RO_BTH);
-	p[UDP + MASKED_BTH] = 0xff;
-	return (uint32_t)(p - buf) + UDP + RO_BTH;
+	return field[f][0][value >> 8 & 0xff] ^ field[f][1][value & 0xff];
 }
 
 uint32_t ro_icrc_begin(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
 {
-	uint8_t buf[V6 + UDP + RO_BTH];
-	uint32_t n = headers(buf, flow, ip_id, packet, len);
+	const uint32_t udp_len = UDP + len + RO_ICRC;
+	uint32_t crc = flow->head ^ of_field(UDP_LENGTH, udp_len);
+	uint8_t bth[RO_BTH];
 
-	pthread_once(&once, make);
-	return plain(seed, buf, n);
+	if (flow->six)
+		crc ^= of_field(V6_LENGTH, udp_len);
+	else
+		crc ^= of_field(V4_LENGTH, V4 + udp_len) ^ of_field(V4_ID, ip_id);
+	memcpy(bth, packet, RO_BTH);
+	bth[MASKED_BTH] = 0xff;
+	return plain(crc, bth, RO_BTH);
 }
 
 uint32_t ro_icrc_end(uint32_t crc)
@@ -208,8 +228,8 @@ static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_
 {
 	uint32_t crc = ro_icrc_begin(flow, ip_id, packet, len);
 
-	crc = ro_crc32(crc, packet + RO_BTH, len - RO_BTH);
-	return ro_icrc_end(ro_crc32(crc, packet, again));
+	crc = sum(crc32_wide, crc, NULL, packet + RO_BTH, len - RO_BTH);
+	return ro_icrc_end(sum(crc32_wide, crc, NULL, packet, again));
 }
 
 uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)

@@ -20,11 +20,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The addresses and UDP ports of packets, for their ICRC. */
+/* Packets with the same addresses and UDP ports, for their ICRC. */
 struct ro_flow {
 	bool six;
-	uint8_t src[16], dst[16];	/* the first 4 of IPv4 */
-	uint16_t sport, dport;
+	uint32_t head;			/* the register before the BTH, if the lengths and the identification were zero */
 };
 
 void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct sockaddr *dst);
