@@ -39,13 +39,13 @@ static void lengths(const uint8_t *bytes)
 		if (ro_crc32(crc, p, len) != sum)
 			CHECK(false, "(%zu bytes)", len);
 		memset(copy, 0x55, sizeof(copy));
-		if (ro_crc32_copy(crc, copy, p, len) != sum || memcmp(copy, p, len) || copy[len] != 0x55)
+		if (ro_crc32_copy(crc, copy, p, len, len) != sum || memcmp(copy, p, len) || copy[len] != 0x55)
 			CHECK(false, "(%zu bytes, copied)", len);
 		for (unsigned int i = 0; i < n && len >= CRC32_WIDE_MIN && len % 16 == 0; i++) {
 			memset(copy, 0x55, sizeof(copy));
-			ways[i](crc, copy, p, len, left);
+			ways[i](crc, copy, p, len, len, left);
 			CHECK(!memcmp(copy, p, len) && copy[len] == 0x55, "(%zu bytes copied, way %u)", len, i + 1);
-			ways[i](crc, NULL, p, len, left);
+			ways[i](crc, NULL, p, len, len, left);
 			CHECK(by_bits(0, left, sizeof(left)) == sum, "(%zu bytes, way %u of %u)", len, i + 1, n);
 		}
 	}

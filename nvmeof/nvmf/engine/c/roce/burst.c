@@ -60,7 +60,7 @@ uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t 
 	return p;
 }
 
-void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len)
+void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len, uint32_t more)
 {
 	const uint32_t hdr = ro_ops[packet[0]].hdr;
 
@@ -69,7 +69,7 @@ void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32
 		b->crc = ro_crc32(b->crc, packet + RO_BTH, hdr - RO_BTH);
 		b->covered = hdr;
 	}
-	b->crc = ro_crc32_copy(b->crc, packet + b->covered, from, len);
+	b->crc = ro_crc32_copy(b->crc, packet + b->covered, from, len, more >= len ? len : 0);
 	b->covered += len;
 }
 
@@ -112,7 +112,8 @@ enum iw_access ro_sge_copy(const struct ibv_pd *pd, const struct ibv_sge *sge, u
 		if (a != IW_OK)
 			return a;
 		if (into) {
-			ro_burst_copy(into, buf, (const void *)(uintptr_t)(sge[i].addr + off), n);
+			ro_burst_copy(into, buf, (const void *)(uintptr_t)(sge[i].addr + off), n,
+				      sge[i].length - off - n);
 		} else {
 			memcpy((void *)(uintptr_t)(sge[i].addr + off), buf, n);
 			buf += n;

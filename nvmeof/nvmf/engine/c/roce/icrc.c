@@ -74,13 +74,13 @@ static uint32_t before(uint32_t crc)
 }
 
 /* to: a copy of the bytes, or NULL. */
-static uint32_t sum(crc32_fold *way, uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
+static uint32_t sum(crc32_fold *way, uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, size_t ahead)
 {
 	if (way && len >= CRC32_WIDE_MIN) {
 		size_t wide = len & ~(size_t)15;
 		uint8_t left[16];
 
-		way(crc, to, p, wide, left);
+		way(crc, to, p, wide, ahead, left);
 		crc = plain(0, left, sizeof(left));
 		p += wide;
 		len -= wide;
@@ -108,7 +108,7 @@ static void choose(void)
 	unsigned int n = crc32_native(ways);
 
 	for (unsigned int i = 0; i < n && !crc32_wide; i++)
-		if (sum(ways[i], 7, NULL, text, len) == plain(7, text, len))
+		if (sum(ways[i], 7, NULL, text, len, 0) == plain(7, text, len))
 			crc32_wide = ways[i];
 }
 
@@ -143,13 +143,13 @@ static void make(void)
 uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len)
 {
 	pthread_once(&once, make);
-	return sum(crc32_wide, crc, NULL, buf, len);
+	return sum(crc32_wide, crc, NULL, buf, len, 0);
 }
 
-uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len)
+uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len, size_t ahead)
 {
 	pthread_once(&once, make);
-	return sum(crc32_wide, crc, to, from, len);
+	return sum(crc32_wide, crc, to, from, len, ahead);
 }
 
 static void v4_put(uint8_t p[V4], const struct sockaddr_in *src, const struct sockaddr_in *dst)
@@ -228,8 +228,8 @@ static uint32_t compute(const struct ro_flow *flow, uint16_t ip_id, const uint8_
 {
 	uint32_t crc = ro_icrc_begin(flow, ip_id, packet, len);
 
-	crc = sum(crc32_wide, crc, NULL, packet + RO_BTH, len - RO_BTH);
-	return ro_icrc_end(sum(crc32_wide, crc, NULL, packet, again));
+	crc = sum(crc32_wide, crc, NULL, packet + RO_BTH, len - RO_BTH, 0);
+	return ro_icrc_end(sum(crc32_wide, crc, NULL, packet, again, 0));
 }
 
 uint32_t ro_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)

@@ -31,8 +31,8 @@ void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct 
 /* Continue a CRC over len bytes, without inversion at either end. */
 uint32_t ro_crc32(uint32_t crc, const void *buf, size_t len);
 
-/* The same of a copy that it makes. */
-uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len);
+/* The same of a copy that it makes.  ahead: where more bytes follow that are copied next, from the first one on, or 0. */
+uint32_t ro_crc32_copy(uint32_t crc, void *to, const void *from, size_t len, size_t ahead);
 
 /*
  * The ICRC in parts: the register after the headers up to the BTH of a packet whose ICRC follows len bytes; the rest goes

@@ -248,8 +248,8 @@ void ro_numbers_each(void (*call)(struct ro_qp *qp));
 void ro_burst_begin(struct ro_burst *b, struct ro_qp *qp);
 /* Make room for a packet with len bytes of payload; returns its header, which is filled in for its opcode. */
 uint8_t *ro_burst_packet(struct ro_burst *b, const struct ro_bth *bth, uint32_t len);
-/* Add to the payload of the packet that was begun last; its headers are complete. */
-void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len);
+/* Add to the payload of the packet that was begun last; its headers are complete.  more: bytes after it, of the next packets. */
+void ro_burst_copy(struct ro_burst *b, uint8_t *packet, const void *from, uint32_t len, uint32_t more);
 /* Complete the packet that was begun last. */
 void ro_burst_seal(struct ro_burst *b, uint8_t *packet, uint32_t len);
 void ro_burst_send(struct ro_burst *b);

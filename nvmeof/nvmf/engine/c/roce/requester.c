@@ -136,7 +136,7 @@ static bool load(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t 
 	if (!len)
 		return true;
 	if (w->inline_data) {
-		ro_burst_copy(b, packet, qp->req.data + slot * qp->cap.max_inline_data + off, len);
+		ro_burst_copy(b, packet, qp->req.data + slot * qp->cap.max_inline_data + off, len, 0);
 		return true;
 	}
 	return ro_sge_copy(qp->qp.pd, qp->req.sge + slot * qp->cap.max_send_sge, w->num_sge, off, packet, len,

@@ -45,7 +45,7 @@ static bool read_packet(struct ro_qp *qp, struct ro_burst *b, struct ro_read *rd
 		packet[RO_BTH] = RO_AETH_ACK | RO_CREDITS_UNLIMITED;
 	}
 	if (len)
-		ro_burst_copy(b, packet, (const void *)(uintptr_t)(rd->va + off), len);
+		ro_burst_copy(b, packet, (const void *)(uintptr_t)(rd->va + off), len, rd->len - off - len);
 	ro_burst_seal(b, packet, len);
 	rd->sent++;
 	return true;
