@@ -35,12 +35,22 @@ static bool acknowledged(struct rig *rig, uint32_t number)
 	return rig_answered(rig, RO_OP_ACK, ro_psn_add(RIG_PSN, number)) && rig->got[RO_BTH] == RO_CREDITS_UNLIMITED;
 }
 
-/* Receive until this packet came after the missing one. */
+/* Whether this packet is the last that came after the missing one; with the lock, so that the helper is done with it. */
+static bool is_ahead(struct rig *rig, uint32_t number)
+{
+	bool ahead;
+
+	iw_lock(&rig->qp->lock);
+	ahead = rig->qp->rsp.ahead_psn == ro_psn_add(RIG_PSN, number);
+	iw_unlock(&rig->qp->lock);
+	return ahead;
+}
+
 static void until_ahead(struct rig *rig, uint32_t number)
 {
 	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
 
-	while (rig->qp->rsp.ahead_psn != ro_psn_add(RIG_PSN, number) && clock_ns() < end)
+	while (!is_ahead(rig, number) && clock_ns() < end)
 		iw_cq_progress(iw_cq(rig->cq), false);
 }
 
