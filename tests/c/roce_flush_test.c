@@ -81,6 +81,42 @@ static void responder(struct rig *rig)
 	iw_dereg_mr(mr);
 }
 
+/* New requests come while responses are repeated, which do not count as open. */
+static void repeated(struct rig *rig)
+{
+	struct ibv_mr *mr;
+
+	check_section("new requests behind repeated ones");
+	if (!rig_open(rig))
+		return;
+	mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, ALL);
+	for (uint32_t i = 0; i < 4; i++)	/* as many as are allowed */
+		send_flush(rig, (RIG_PSN + i) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK(responded(rig, (RIG_PSN + i) & RO_MASK24));
+	for (uint32_t i = 0; i < 4; i++)
+		send_flush(rig, (RIG_PSN + i) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	send_atomic_write(rig, (RIG_PSN + 4) & RO_MASK24, mr->rkey, (uintptr_t)rig->mem, 8, 8);
+	send_flush(rig, (RIG_PSN + 5) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	for (uint32_t i = 0; i < 6; i++)
+		CHECK(responded(rig, (RIG_PSN + i) & RO_MASK24), "(%u)", i);
+
+	/* more than there is room for: some are given up */
+	for (uint32_t i = 1; i <= RO_MAX_RD; i++)
+		send_flush(rig, (RIG_PSN - i) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	send_flush(rig, (RIG_PSN + 6) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	while (CHECK(rig_next(rig) && rig->got[0] == RO_OP_READ_ONLY) &&
+	       ro_get24(rig->got + 9) != ((RIG_PSN + 6) & RO_MASK24))
+		;
+	for (uint32_t i = 7; i < 12; i++)	/* one too many */
+		send_flush(rig, (RIG_PSN + i) & RO_MASK24, RO_PLT_GLOBAL, mr->rkey, (uintptr_t)rig->mem, 8);
+	while (CHECK(rig_next(rig)) && rig->got[0] == RO_OP_READ_ONLY)
+		;
+	CHECK(rig->got[RO_BTH] == RO_NAK_INVALID_REQUEST);
+	iw_dereg_mr(mr);
+	rig_close(rig);
+}
+
 /* Requests after a FLUSH wait for it, without a time limit. */
 static void long_flush(struct rig *rig)
 {
@@ -338,6 +374,7 @@ int main(int argc, char **argv)
 	if (rig_open(&rig))
 		responder(&rig);
 	rig_close(&rig);
+	repeated(&rig);
 	long_flush(&rig);
 	refusals(&rig);
 	requester(&rig);

@@ -92,6 +92,29 @@ uint32_t ro_reads_served(const struct ibv_qp *ibqp)
 
 /* ---- requests ---- */
 
+/*
+ * Make room for a new request; false if the peer has more open than agreed.  Repeated responses do not count: a peer that
+ * has sent its requests again, because it waited for too long, may have received the first responses meanwhile, and then
+ * sends new requests.  The repeated ones are given up if there are too many: the peer requests again what it lacks.
+ */
+static bool has_room(struct ro_qp *qp)
+{
+	struct ro_responder *r = &qp->rsp;
+	uint32_t open = 0, kept = r->reads_tail;
+
+	for (uint32_t i = r->reads_tail; i != r->reads_head; i++)
+		open += !r->reads[i % RO_MAX_RD].again;
+	if (open >= qp->ird)
+		return false;
+	if (r->reads_head - r->reads_tail < RO_MAX_RD)
+		return true;
+	for (uint32_t i = r->reads_tail; i != r->reads_head; i++)
+		if (!r->reads[i % RO_MAX_RD].again)
+			r->reads[kept++ % RO_MAX_RD] = r->reads[i % RO_MAX_RD];
+	r->reads_head = kept;
+	return true;
+}
+
 /* Queue a READ; false if the peer may not read that memory, or has too many READs open. */
 static bool queue_read(struct ro_qp *qp, const struct ro_packet *p, bool again)
 {
@@ -110,7 +133,7 @@ static bool queue_read(struct ro_qp *qp, const struct ro_packet *p, bool again)
 
 static void take_read(struct ro_qp *qp, const struct ro_packet *p)
 {
-	if (qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
+	if (!has_room(qp)) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0, "the peer has more READs open than agreed");
 		return;
 	}
@@ -129,7 +152,7 @@ static void take_atomic(struct ro_qp *qp, const struct ro_packet *p)
 	uint64_t *at = (uint64_t *)(uintptr_t)va, was = ro_get64(p->ext + 20);
 	struct ro_read rd = { .psn = p->bth.psn, .atomic = true };
 
-	if (va % RO_ATOMIC_SIZE || r->reads_head - r->reads_tail >= qp->ird) {
+	if (va % RO_ATOMIC_SIZE || !has_room(qp)) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
 		       va % RO_ATOMIC_SIZE ? "the peer's atomic operation is at an address that is not a multiple of 8" :
 					     "the peer has more atomic operations open than agreed");
@@ -172,8 +195,7 @@ static void take_flush(struct ro_qp *qp, const struct ro_packet *p)
 		.psn = p->bth.psn,
 	};
 
-	if (!type || type > (RO_PLT_GLOBAL | RO_PLT_PERSISTENT) || level > RO_SEL_MR ||
-	    r->reads_head - r->reads_tail >= qp->ird) {
+	if (!type || type > (RO_PLT_GLOBAL | RO_PLT_PERSISTENT) || level > RO_SEL_MR || !has_room(qp)) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
 		       "the peer's FLUSH has an invalid type or level, or exceeds the agreed number");
 		return;
@@ -202,7 +224,7 @@ static void take_atomic_write(struct ro_qp *qp, const struct ro_packet *p)
 	uint64_t value;
 
 	if (va % RO_ATOMIC_SIZE || p->len != RO_ATOMIC_SIZE || ro_get32(p->ext + 12) != RO_ATOMIC_SIZE ||
-	    qp->rsp.reads_head - qp->rsp.reads_tail >= qp->ird) {
+	    !has_room(qp)) {
 		ro_refuse(qp, RO_NAK_INVALID_REQUEST, 0,
 		       "the peer's ATOMIC WRITE is not of 8 aligned bytes, or exceeds the agreed number");
 		return;
@@ -230,7 +252,8 @@ static void again_atomic(struct ro_responder *r, uint32_t psn)
 		const struct ro_read *one = &r->atomics[(r->atomics_head - i) % RO_MAX_RD];
 
 		if (one->psn == psn) {
-			r->reads[r->reads_head++ % RO_MAX_RD] = *one;
+			r->reads[r->reads_head % RO_MAX_RD] = *one;
+			r->reads[r->reads_head++ % RO_MAX_RD].again = true;
 			return;
 		}
 	}
@@ -255,7 +278,7 @@ void ro_respond_again(struct ro_qp *qp, const struct ro_packet *p)
 	else if (p->op->kind == RO_READ)
 		(void)queue_read(qp, p, true);
 	else	/* it was executed, and is not executed again */
-		r->reads[r->reads_head++ % RO_MAX_RD] = (struct ro_read){ .psn = p->bth.psn };
+		r->reads[r->reads_head++ % RO_MAX_RD] = (struct ro_read){ .psn = p->bth.psn, .again = true };
 }
 
 void ro_respond_memory(struct ro_qp *qp, const struct ro_packet *p)
