@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One seed of the proof of Log: appends, truncations, losses and power failures at any step."""
+"""One seed of the proof of Log: appends, truncations, losses and power failures at any step.
+
+With tail words, an acknowledged frame may also be damaged on all replicas: the log may then refuse
+to open, but not open without the frame.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from random import Random
+
+from nvmf.replication import logformat as form
 from nvmf.replication.logcore import Append, LogFull, LogState
-from nvmf.replication.machine import LegState, Op, QuorumLost, ReplicationError
+from nvmf.replication.machine import Damaged, LegState, Op, QuorumLost, ReplicationError
 from nvmf.replication.recovery import LogTasks
 from support.powermodel import Rack
 
 SHAPES = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 3), (3, 1), (5, 3))
 UNIT = 64
-SIZE = 8192 + 96 * UNIT
+RING = 96 * UNIT
+SIZE = 8192 + RING
 UUID = bytes(range(16))
 STEPS = [
     ("frame", ""),
@@ -25,21 +34,42 @@ STEPS = [
     ("", "copy"),
 ]
 """Writes that are not persisted, and that are reported early: see Rack."""
+TAIL_STEPS = [*STEPS, ("tail", ""), ("", "tail")]
+"""The same of a log with tail words."""
 
 
 class Broken(AssertionError):
     """The log has broken a promise."""
 
 
+class Refused(Exception):
+    """The log does not open, because it is damaged."""
+
+
 class LogProof:
     """A log on modelled replicas, and everything that it has promised."""
 
-    def __init__(self, seed: int, *, unpersisted: str = "", early: str = "") -> None:
-        self.rack = Rack(seed, 1, SIZE)
+    def __init__(
+        self,
+        seed: int,
+        *,
+        unpersisted: str = "",
+        early: str = "",
+        tail: bool = False,
+        damage: float = 0.0,
+    ) -> None:
+        size = SIZE + form.SLOT * tail
+        self.rack = Rack(seed, 1, size)
         self.random = self.rack.random
         legs, self.quorum = self.random.choice(SHAPES)
-        self.rack = Rack(seed, legs, SIZE)
+        self.rack = Rack(seed, legs, size)
         self.random = self.rack.random
+        self.choice = Random(seed)
+        """The random numbers of tail words, so that the seeds without them are unchanged."""
+        self.tail = tail
+        self.damage = damage
+        """How often a frame is damaged; then all replicas write tail words."""
+        self.damaged = self.refused = False
         self.writer = 0
         self.count = 0
         self.sent: dict[bytes, int | None] = {}
@@ -47,7 +77,7 @@ class LogProof:
         self.head = 0
         self.fulls = self.checked = self.recoveries = 0
         core = LogTasks(legs, self.quorum)
-        self.finish(core, core.run(Op(), core.create(UUID, UNIT, SIZE - 8192)))
+        self.finish(core, core.run(Op(), core.create(UUID, UNIT, RING, tail=tail)))
         self.rack.unpersisted, self.rack.early = unpersisted, early
 
     def finish(self, core: LogTasks, op: Op) -> None:
@@ -61,6 +91,8 @@ class LogProof:
         """Recover, with power failures and losses in between."""
         for trial in range(100):
             core = LogTasks(len(self.rack.legs), self.quorum)
+            able = self._able()
+            core.tails = able.__getitem__
             self.writer += 1
             legs = range(len(self.rack.legs))
             self.rack.cut = [trial < 50 and self.random.random() < 0.2 for _ in legs]
@@ -79,10 +111,32 @@ class LogProof:
                 self.recoveries += 1
                 self.check(core)
                 return core
+            if self.damaged and isinstance(op.error, Damaged):
+                self.refused = True
+                core.abandon()
+                raise Refused
             if not isinstance(op.error, QuorumLost):
                 raise Broken(f"recovery failed: {op.error}")
             core.abandon()
         raise Broken("the log never opened")
+
+    def _able(self) -> list[bool]:
+        """Whether each replica writes tail words, for the next writer."""
+        if not self.tail:
+            return [False] * len(self.rack.legs)
+        return [bool(self.damage) or self.choice.random() < 0.8 for _ in self.rack.legs]
+
+    def spoil(self) -> None:
+        """Damage an acknowledged frame on all replicas."""
+        known = sorted(at for at in self.sent.values() if at is not None and at >= self.head)
+        if not known or self.choice.random() >= self.damage:
+            return
+        lsn = known[-1] if self.choice.random() < 0.7 else self.choice.choice(known)
+        at = 8192 + form.SLOT * self.tail + lsn % RING
+        for media in self.rack.legs:
+            media.media[at] ^= 0xFF
+            media.view[at] ^= 0xFF
+        self.damaged = True
 
     def fail(self) -> None:
         if self.random.random() < 0.7:
@@ -150,6 +204,10 @@ class LogProof:
         core.run(Op(then), core.truncate(upto))
 
     def run(self, rounds: int = 3) -> None:
+        with contextlib.suppress(Refused):
+            self._run(rounds)
+
+    def _run(self, rounds: int) -> None:
         for _ in range(rounds):
             core = self.start()
             for _ in range(self.random.randrange(1, 120)):
@@ -159,6 +217,7 @@ class LogProof:
                     break
             self.fail()
             core.abandon()
+            self.spoil()
         self.rack.cut = [False] * len(self.rack.legs)
         self.start()
 

@@ -6,8 +6,13 @@ cache, or blocks of a device) to the media.  When the power fails, each line of 
 not persisted is lost, or any of its versions survives, at random.  Everything comes from one
 random.Random, so that a seed replays.
 
+An append (an effect with a tail word) has four parts, in order: its data, the FLUSH of it, the
+word, the FLUSH of that.  Power can fail between any two.  A replica carries appends out in order.
+
 ``unpersisted`` names steps whose writes end without being persisted, ``early`` steps whose writes
 are reported before they are done: what a missing flush, or an acknowledgement one step early, does.
+For a tail word, ``unpersisted`` "tail" omits its FLUSH, and ``early`` "tail" writes it ahead of its
+data.
 """
 
 from __future__ import annotations
@@ -132,6 +137,10 @@ class Rack:
         """The operations in progress, with their writers."""
         self.late: list[Effect] = []
         """Writes that were reported before they were done."""
+        self.parts: dict[Effect, int] = {}
+        """Appends that were begun, with the number of their parts that were done."""
+        self.ended: set[int] = set()
+        """Replicas of which an append has failed: until it is opened again, none is carried out."""
 
     def start(self, writer: int, core: Machine) -> None:
         """Take the core's effects."""
@@ -160,17 +169,61 @@ class Rack:
             effect = self.late.pop(self.random.randrange(len(self.late)))
             self.legs[effect.leg].write(effect.offset, effect.data)
             self.legs[effect.leg].persist(effect.offset, len(effect.data))
+            if effect.tail:
+                self.legs[effect.leg].write(*effect.tail)
+                self.legs[effect.leg].persist(effect.tail[0], len(effect.tail[1]))
             return True
-        ready = [i for i, (_, _, e) in enumerate(self.flight) if not self.frozen[e.leg]]
+        ready = self._ready()
         if not ready:
             return False
-        writer, core, effect = self.flight.pop(self.random.choice(ready))
+        at = self.random.choice(ready)
+        writer, core, effect = self.flight.pop(at)
+        if effect.tail and not self._refused(writer, effect) and not self._part(effect):
+            self.flight.insert(at, (writer, core, effect))
+            return True
         self._do(writer, core, effect)
         return True
 
+    def _ready(self) -> list[int]:
+        """The positions of the operations of which one can be continued: of a replica's appends,
+        only the first.
+        """
+        ready = []
+        appending = set()
+        for i, (_, _, effect) in enumerate(self.flight):
+            if self.frozen[effect.leg] or (effect.tail and effect.leg in appending):
+                continue
+            if effect.tail:
+                appending.add(effect.leg)
+            ready.append(i)
+        return ready
+
+    def _refused(self, writer: int, effect: Effect) -> bool:
+        leg = effect.leg
+        return self.cut[leg] or leg in self.ended or writer < self.legs[leg].writer
+
+    def _part(self, effect: Effect) -> bool:
+        """Do the next part of an append; whether it was the last one."""
+        assert effect.tail is not None
+        leg, (at, word) = self.legs[effect.leg], effect.tail
+        done = self.parts.get(effect, 0)
+        part = (done + 2) % 4 if self.early == "tail" else done
+        if part == 0:
+            leg.write(effect.offset, effect.data)
+        elif part == 1 and self.unpersisted != effect.why:
+            leg.persist(effect.offset, len(effect.data))
+        elif part == 2:
+            leg.write(at, word)
+        elif part == 3 and self.unpersisted != "tail":
+            leg.persist(at, len(word))
+        self.parts[effect] = done + 1
+        return done == 3
+
     def _do(self, writer: int, core: Machine, effect: Effect) -> None:
         leg = self.legs[effect.leg]
-        if self.cut[effect.leg]:
+        if self.cut[effect.leg] or (effect.tail and effect.leg in self.ended):
+            if effect.tail:
+                self.ended.add(effect.leg)
             core.failed(effect, ReplicaError(f"replica {effect.leg} is out of reach"))
         elif effect.kind in (Kind.FENCE, Kind.RETURN):
             if writer < leg.writer:
@@ -179,6 +232,7 @@ class Rack:
                 return
             leg.writer = writer
             self.drop(effect.leg)
+            self.ended.discard(effect.leg)
             core.finished(effect)
         elif effect.kind is Kind.FLUSH:
             if effect.why != self.unpersisted:
@@ -192,6 +246,9 @@ class Rack:
                 core.finished(effect, bytes(data))
         elif writer < leg.writer:
             core.failed(effect, Fenced(f"replica {effect.leg} has a different writer"))
+        elif effect.tail:
+            del self.parts[effect]
+            core.finished(effect)
         else:
             leg.write(effect.offset, effect.data)
             if effect.why != self.unpersisted:
@@ -209,10 +266,18 @@ class Rack:
         """End the operations in progress to a replica: each write has reached it or not."""
         mine = [entry for entry in self.flight if entry[2].leg == leg]
         self.flight = [entry for entry in self.flight if entry[2].leg != leg]
+        appending = leg not in self.ended
         for effect in [e for e in self.late if e.leg == leg] + [e for _, _, e in mine]:
-            if effect.kind is Kind.WRITE and self.random.random() < 0.5:
+            if effect.tail:
+                while appending and (appending := self.choice.random() < 0.8):
+                    if self._part(effect):
+                        break
+                self.parts.pop(effect, None)
+            elif effect.kind is Kind.WRITE and self.random.random() < 0.5:
                 self.legs[leg].write(effect.offset, effect.data)
         self.late = [effect for effect in self.late if effect.leg != leg]
+        if not appending:
+            self.ended.add(leg)
         for writer, core, effect in mine:
             if told:
                 core.failed(effect, ReplicaError(f"the connection to replica {leg} ended"))

@@ -35,7 +35,7 @@ PROOF = "tests/unit/test_replication_proof.py"
 
 CALLS = {
     "iwarp/mr.c": {"lines_write_back": (1, MEMORY)},
-    "memory/client.c": {"verbs_set_flush": (1, MEMORY)},
+    "memory/client.c": {"verbs_set_flush": (2, MEMORY)},
     "memory/persist.c": {"lines_write_back": (1, MEMORY), "store_memory_flush": (1, MEMORY)},
     "memory/serve.c": {"memory_persist": (1, MEMORY)},
     "roce/respond_memory.c": {"lines_write_back": (1, MEMORY)},

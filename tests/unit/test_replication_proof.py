@@ -12,8 +12,8 @@ import os
 import pytest
 
 from support.logproof import STEPS as LOG_STEPS
+from support.logproof import TAIL_STEPS, LogProof
 from support.logproof import Broken as LogBroken
-from support.logproof import LogProof
 from support.mirrorproof import STEPS as MIRROR_STEPS
 from support.mirrorproof import Broken as MirrorBroken
 from support.mirrorproof import MirrorProof
@@ -47,6 +47,22 @@ def test_log(part: int) -> None:
     assert full
 
 
+@pytest.mark.parametrize("damage", [0.0, 0.5])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_log_with_tail_words(part: int, damage: float) -> None:
+    checked = refused = 0
+    for seed in seeds(part, LOG_SEEDS):
+        proof = LogProof(seed, tail=True, damage=damage)
+        try:
+            proof.run()
+        except LogBroken as error:
+            pytest.fail(f"seed {seed}: {error}")
+        checked += proof.checked
+        refused += proof.refused
+    assert checked
+    assert bool(refused) is bool(damage)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mirror(part: int) -> None:
     reads = 0
@@ -78,6 +94,17 @@ def test_log_without_one_step_is_caught(unpersisted: str, early: str) -> None:
     for seed in range(2000):
         try:
             LogProof(seed, unpersisted=unpersisted, early=early).run()
+        except LogBroken:
+            return
+    pytest.fail("nothing has noticed that a step of the log is missing")
+
+
+@pytest.mark.parametrize(("unpersisted", "early"), TAIL_STEPS)
+def test_log_with_tail_words_without_one_step_is_caught(unpersisted: str, early: str) -> None:
+    for seed in range(2000):
+        damage = 0.5 if unpersisted == "tail" else 0.0
+        try:
+            LogProof(seed, unpersisted=unpersisted, early=early, tail=True, damage=damage).run()
         except LogBroken:
             return
     pytest.fail("nothing has noticed that a step of the log is missing")

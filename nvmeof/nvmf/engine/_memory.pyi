@@ -108,7 +108,7 @@ class MemoryClient:
         """Private data of the answer."""
     @property
     def flushes(self) -> bool:
-        """Whether this host's device has FLUSH, which write-flush needs."""
+        """Whether this host's device has FLUSH and ATOMIC WRITE, which write-flush needs."""
     def opened(self, address: int, key: int, size: int, platform: int = 0) -> None:
         """Set what OPENED granted; platform: what it told of the target."""
     def send(self, message: bytes) -> None: ...
@@ -116,11 +116,15 @@ class MemoryClient:
         """Take the answer to a message; b"" if there is none yet."""
     def fill(self, slot: int, data: SupportsBuffer) -> None: ...
     def content(self, slot: int, length: int) -> bytes: ...
+    def tail_at(self, offset: int) -> None:
+        """Set the offset of the tail word, a multiple of 8; until then, the end of the range."""
+    def word(self, slot: int, value: bytes) -> None:
+        """Set the 8 bytes that write-flush-tail writes to the tail word with a slot."""
     def begin(self, slot: int, method: str, offset: int, length: int) -> None:
         """Begin an operation with a slot that has no other.
 
-        method: write-read, write-flush, write-send, floor (for measurements: not persistent), or
-        read.
+        method: write-read, write-flush, write-flush-tail (the same, and the tail word behind it),
+        write-send, floor (for measurements: not persistent), or read.
         """
     def poll(self) -> list[tuple[int, int]]:
         """Return (slot, status) of operations that have ended; EngineError (ENOTCONN)."""

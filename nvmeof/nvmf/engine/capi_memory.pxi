@@ -44,6 +44,7 @@ cdef extern from "memory/client.h" nogil:
     enum memory_method:
         MEMORY_WRITE_READ
         MEMORY_WRITE_FLUSH
+        MEMORY_WRITE_FLUSH_TAIL
         MEMORY_WRITE_SEND
         MEMORY_FLOOR
         MEMORY_READ
@@ -95,6 +96,8 @@ cdef extern from "memory/client.h" nogil:
     uint8_t *memory_client_slot(const memory_client *client, unsigned slot)
     int memory_client_send(memory_client *client, const void *message, uint32_t length)
     uint32_t memory_client_message(memory_client *client, void *message)
+    int memory_client_tail_at(memory_client *client, uint64_t offset)
+    uint8_t *memory_client_word(const memory_client *client, unsigned slot)
     int memory_client_begin(memory_client *client, unsigned slot, memory_method method,
                             uint64_t offset, uint32_t length)
     int memory_client_poll(memory_client *client, memory_done *done, unsigned max)

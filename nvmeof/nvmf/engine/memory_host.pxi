@@ -6,6 +6,7 @@ cdef bint memory_cancel = False
 cdef dict MEMORY_METHODS = {
     "write-read": MEMORY_WRITE_READ,
     "write-flush": MEMORY_WRITE_FLUSH,
+    "write-flush-tail": MEMORY_WRITE_FLUSH_TAIL,
     "write-send": MEMORY_WRITE_SEND,
     "floor": MEMORY_FLOOR,
     "read": MEMORY_READ,
@@ -122,6 +123,14 @@ cdef class MemoryClient:
         if slot >= self.depth or length > self.slot_bytes:
             raise ValueError(f"slot {slot} does not have {length} bytes")
         return PyBytes_FromStringAndSize(<char *>memory_client_slot(self.get(), slot), length)
+
+    def tail_at(self, uint64_t offset):
+        self.check(memory_client_tail_at(self.get(), offset))
+
+    def word(self, unsigned slot, bytes value not None):
+        if slot >= self.depth or len(value) != 8:
+            raise ValueError(f"{len(value)} bytes are not the word of slot {slot}")
+        memcpy(memory_client_word(self.get(), slot), PyBytes_AS_STRING(value), 8)
 
     def begin(self, unsigned slot, method, uint64_t offset, uint32_t length):
         self.check(memory_client_begin(self.get(), slot, MEMORY_METHODS[method], offset, length))

@@ -16,7 +16,7 @@ from nvmf import engine
 from nvmf.initiator import TransportId
 from nvmf.pmem.figures import PERCENTILES, Figures, Load, compared, cpu_of, of_part
 from nvmf.pmem.opening import Secrets
-from nvmf.pmem.platform import BLOCK_METHODS, FLUSH, MethodRefused, unmet
+from nvmf.pmem.platform import BLOCK_METHODS, FLUSH_METHODS, TAIL, MethodRefused, unmet
 from nvmf.pmem.remote import RemoteMemory
 from nvmf.spec.memory import Platform
 
@@ -130,7 +130,7 @@ async def measure(
 def _refuse(plan: Plan, memory: RemoteMemory) -> None:
     for method in plan.methods:
         missing = unmet(method, memory.platform)
-        possible = memory.flushes or method != FLUSH  # if it is not, the row says so
+        possible = memory.flushes or method not in FLUSH_METHODS  # if it is not, the row says so
         if missing and possible and not plan.force:
             raise MethodRefused(
                 f"{method} does not make anything persistent there: the target does not confirm "
@@ -152,8 +152,10 @@ async def _one(plan: Plan, memory: RemoteMemory, method: str, size: int, depth: 
     }
     if size > memory.size:
         row["skipped"] = f"the range has {memory.size} bytes"
-    elif method == FLUSH and not memory.flushes:
+    elif method in FLUSH_METHODS and not memory.flushes:
         row["skipped"] = f"the {plan.device} device has no FLUSH"
+    elif method == TAIL and Platform.ATOMIC not in memory.platform:
+        row["skipped"] = "the target's device has no ATOMIC WRITE"
     elif depth > memory.depth:
         row["skipped"] = f"the target accepts a depth of {memory.depth}"
     elif method in BLOCK_METHODS and plan.secrets.host is not None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-async def all_of(work: list[Coroutine[None, None, T]]) -> list[T]:
+async def all_of(work: Sequence[Awaitable[T]]) -> list[T]:
     """Run all; when one fails, wait for the others before the failure is raised."""
     tasks = [asyncio.ensure_future(one) for one in work]
     if tasks:

@@ -20,6 +20,7 @@ LOG_METHODS: dict[str, MemoryMethod | None] = {
     "nvme-fua": None,
     "write-read": "write-read",
     "write-flush": "write-flush",
+    "write-flush-tail": "write-flush-tail",
     "write-send": "write-send",
 }
 """Methods by name; None: by NVMe commands."""
@@ -49,6 +50,10 @@ class _CountingMemory(RemoteMemoryReplica):
     async def write(self, offset: int, data: bytes) -> None:
         self.writes += 1
         await super().write(offset, data)
+
+    async def append(self, offset: int, data: bytes, at: int, word: bytes) -> None:
+        self.writes += 1
+        await super().append(offset, data, at, word)
 
 
 def _replicas(plan: ReplicaPlan, method: str) -> Sequence[_Counting] | Sequence[_CountingMemory]:

@@ -8,7 +8,10 @@ from nvmf.spec.memory import Platform
 
 FLUSH = "write-flush"
 """The method that needs a device with FLUSH on both sides."""
-MEMORY_METHODS = ("write-read", FLUSH, "write-send")
+TAIL = "write-flush-tail"
+"""The same, with a tail word behind the data by ATOMIC WRITE: for a log."""
+FLUSH_METHODS = (FLUSH, TAIL)
+MEMORY_METHODS = ("write-read", FLUSH, TAIL, "write-send")
 """Methods by remote memory."""
 BLOCK_METHODS = ("nvme-fua", "nvme-write-flush")
 """Methods by NVMe commands."""
@@ -17,6 +20,7 @@ METHODS = (*BLOCK_METHODS, *MEMORY_METHODS)
 _NEEDS = {
     "write-read": Platform.MEDIA | Platform.PLACED,
     FLUSH: Platform.MEDIA | Platform.FLUSHED,
+    TAIL: Platform.MEDIA | Platform.FLUSHED | Platform.ATOMIC,
     "write-send": Platform.MEDIA | Platform.PERSISTS,
 }
 
@@ -26,6 +30,8 @@ ASSUMPTIONS = {
     "answered",
     Platform.FLUSHED: "the range of an RDMA FLUSH is in the persistence domain before the FLUSH is "
     "answered",
+    Platform.ATOMIC: "an ATOMIC WRITE of 8 bytes is carried out as a whole, and only when the "
+    "FLUSHes ahead of it are complete",
     Platform.PERSISTS: "the target's processor makes a range persistent before it answers",
 }
 _BLOCK = "the target's controller keeps NVMe's promise for FUA and Flush"

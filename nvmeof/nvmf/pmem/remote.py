@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remote memory of a target: the methods write-read, write-flush and write-send, for asyncio."""
+"""Remote memory of a target: the methods write-read, write-flush and write-send, for asyncio.
+
+write-flush-tail is write-flush with append(), which writes a log's tail word behind the data.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from typing_extensions import Buffer
@@ -17,30 +19,30 @@ from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.gathering import all_of
 from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
-from nvmf.pmem.platform import FLUSH, MEMORY_METHODS, MethodRefused, assumptions, unmet
+from nvmf.pmem.path import Path
+from nvmf.pmem.platform import (
+    FLUSH,
+    FLUSH_METHODS,
+    MEMORY_METHODS,
+    TAIL,
+    MethodRefused,
+    assumptions,
+    unmet,
+)
 from nvmf.spec.memory import Access, Open, Opened, Platform, Request
 
 if TYPE_CHECKING:
     from nvmf.engine._engine import MemoryFigures
 
-MemoryMethod: TypeAlias = Literal["write-read", "write-flush", "write-send"]
-_Operation: TypeAlias = Literal["write-read", "write-flush", "write-send", "read", "persist"]
+MemoryMethod: TypeAlias = Literal["write-read", "write-flush", "write-flush-tail", "write-send"]
 
+_WORD = 8
+"""Bytes of a tail word."""
 _PERSIST = 1 << 30
 """Bytes of one request to make a range persistent."""
-_WHY_LOST = (
-    "the target's log has its reason: it also ends the connections of hosts that may no longer use "
-    "the memory (revoked, fenced by a reservation, or by its configuration)"
-)
-
-_STATUSES = {
-    1: "the range is not in what was opened",
-    2: "nothing was opened",
-    3: "the target's store failed to make the range persistent",
-}
 
 
-class RemoteMemory:
+class RemoteMemory(Path):
     """A range of a target's memory: see nvmf.pmem.Method.
 
     One event loop uses it.  Data is split into pieces of slot_bytes, of which depth are
@@ -50,24 +52,17 @@ class RemoteMemory:
     def __init__(
         self, client: engine.MemoryClient, method: MemoryMethod, depth: int, opened: Opened
     ) -> None:
-        self._client = client
+        super().__init__(client, depth)
         self._method: MemoryMethod = method
         self._size = opened.length
         self.platform = Platform(opened.platform)
         """The properties of its platform that the target reports."""
         self.read_only = False
         """Opened without the right to write."""
-        self.depth = depth
-        """Maximum number of outstanding operations."""
-        self._free: asyncio.Queue[int] = asyncio.Queue()
-        for slot in range(depth):
-            self._free.put_nowait(slot)
-        self._waiting: dict[int, tuple[asyncio.Future[bytes], int]] = {}
-        """By slot: the future, and the bytes to return."""
-        self._lost: OSError | None = None
-        self._closed = False
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(client.fileno(), self._readable)
+        self._appends = asyncio.Lock()
+        """Of the append that is being sent: they are sent in order."""
+        self._gap = False
+        """An append was not sent as a whole: the word of a later one would cover it."""
 
     @classmethod
     async def connect(
@@ -130,7 +125,7 @@ class RemoteMemory:
             )
         )
         try:
-            if method == FLUSH and not client.flushes:
+            if method in FLUSH_METHODS and not client.flushes:
                 raise MethodRefused(
                     errno.EOPNOTSUPP,
                     f"{method} needs RDMA FLUSH, which the {device} device of this host does not "
@@ -176,11 +171,6 @@ class RemoteMemory:
         return self._method
 
     @property
-    def flushes(self) -> bool:
-        """Whether this host's device has FLUSH, which write-flush needs."""
-        return self._client.flushes
-
-    @property
     def size(self) -> int:
         """Bytes of the range."""
         return self._size
@@ -197,10 +187,7 @@ class RemoteMemory:
 
     async def write(self, offset: int, data: Buffer) -> None:
         """Write bytes; when this returns they are persistent, as far as `assumes` holds."""
-        if self.read_only:
-            raise PermissionError(
-                errno.EACCES, "the memory was opened for reading only: it cannot be written"
-            )
+        self._writable()
         with memoryview(data) as given, given.cast("B") as view:
             self._check(offset, len(view))
             size = self._client.slot_bytes
@@ -212,6 +199,80 @@ class RemoteMemory:
             await all_of(
                 [self._write(offset + at, view[at : at + size]) for at in pieces],
             )
+
+    @property
+    def tails(self) -> bool:
+        """Whether append() is possible: the method is write-flush-tail, and the target confirms
+        ATOMIC WRITE.  If the method was forced, the latter may not be so.
+        """
+        return self._method == TAIL and Platform.ATOMIC in self.platform
+
+    async def append(self, offset: int, data: Buffer, at: int, word: bytes) -> None:
+        """Write bytes persistently, and a word behind them, in one round trip.
+
+        The word is 8 bytes, written as a whole, at a multiple of 8.  It is written only when the
+        bytes, and those of all appends that were begun before, are persistent; it is persistent
+        when this returns.  Appends are sent in the order in which they are begun, each as one chain
+        of requests: RDMA WRITE, FLUSH, ATOMIC WRITE of the word, FLUSH.
+
+        Raises:
+            ValueError: The bytes or the word are not in the range, or there are none.
+            MethodRefused: append() is not possible: see tails.
+            OSError: The append failed, or an earlier one was given up before it was sent.
+        """
+        if not self.tails:
+            raise MethodRefused(
+                errno.EOPNOTSUPP,
+                f"cannot append: {TAIL} with a target that confirms ATOMIC WRITE is needed",
+            )
+        self._writable()
+        if len(word) != _WORD or at % _WORD:
+            raise ValueError(f"a word has {_WORD} bytes, at a multiple of that")
+        self._check(at, _WORD)
+        with memoryview(data) as given, given.cast("B") as view:
+            self._check(offset, len(view))
+            if not len(view):
+                raise ValueError("there is nothing to append")
+            async with self._appends:
+                sent = await self._send_append(offset, view, at, word)
+        if len(sent) == 1:
+            await sent[0]
+        else:
+            await all_of(sent)
+
+    async def _send_append(
+        self, offset: int, view: memoryview, at: int, word: bytes
+    ) -> list[asyncio.Future[bytes]]:
+        """Send the pieces of an append, the last one with the word."""
+        if self._gap:
+            raise OSError(errno.ECANCELED, "an earlier append was given up; connect again")
+        size = self._client.slot_bytes
+        sent: list[asyncio.Future[bytes]] = []
+        self._gap = True
+        try:
+            for start in range(0, len(view), size):
+                piece = view[start : start + size]
+                slot = await self._slot()
+                last = start + size >= len(view)
+                if last:
+                    self._client.tail_at(at)
+                sent.append(
+                    self._post(
+                        slot,
+                        TAIL if last else FLUSH,
+                        offset + start,
+                        len(piece),
+                        piece,
+                        word if last else b"",
+                    )
+                )
+            self._gap = False
+        finally:
+            if self._gap:
+                for future in sent:
+                    if not future.cancel() and not future.cancelled():
+                        future.exception()  # nobody else takes it
+        return sent
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the range."""
@@ -280,24 +341,17 @@ class RemoteMemory:
                 one._listen()
         return found
 
-    def _listen(self) -> None:
-        if not self._closed:
-            self._loop.add_reader(self._client.fileno(), self._readable)
-            self._poll()
-
-    async def close(self) -> None:
-        """End the connection; operations in progress fail."""
-        if self._closed:
-            return
-        self._closed = True
-        self._fail(OSError(errno.ECANCELED, "the memory connection was closed"))
-        await asyncio.to_thread(self._client.close)
-
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _writable(self) -> None:
+        if self.read_only:
+            raise PermissionError(
+                errno.EACCES, "the memory was opened for reading only: it cannot be written"
+            )
 
     def _check(self, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > self._size:
@@ -306,83 +360,4 @@ class RemoteMemory:
             )
 
     async def _write(self, offset: int, view: memoryview) -> None:
-        await self._run(self._method, offset, len(view), view)
-
-    async def _run(
-        self,
-        method: _Operation,
-        offset: int,
-        length: int,
-        data: memoryview | None = None,
-    ) -> bytes:
-        if self._lost is not None:
-            raise _again(self._lost)
-        slot = await self._free.get()
-        self._check_lost(slot)
-        future: asyncio.Future[bytes] = self._loop.create_future()
-        try:
-            if data is not None:
-                self._client.fill(slot, data)
-            self._client.begin(slot, method, offset, length)
-        except OSError as error:
-            self._free.put_nowait(slot)
-            self._fail(error)
-            raise
-        self._waiting[slot] = future, length if method == "read" else 0
-        self._poll()
-        return await future
-
-    def _check_lost(self, slot: int) -> None:
-        if self._lost is not None:
-            self._free.put_nowait(slot)  # for the next waiting operation
-            raise _again(self._lost)
-
-    # ---- completions ----
-
-    def _readable(self) -> None:
-        with suppress(OSError):
-            self._client.drain()
-        self._poll()
-
-    def _poll(self) -> None:
-        """Take what has completed; the descriptor becomes readable with the next completion."""
-        try:
-            while self._take():
-                pass
-            self._client.arm()
-            while self._take():
-                pass
-        except OSError as error:
-            self._fail(error)
-
-    def _take(self) -> bool:
-        done = self._client.poll()
-        for slot, status in done:
-            future, length = self._waiting.pop(slot)
-            if future.done():  # its caller was cancelled
-                pass
-            elif status:
-                why = _STATUSES.get(status, f"status {status}")
-                future.set_exception(OSError(errno.EIO, f"{self._method} failed: {why}"))
-            else:
-                future.set_result(self._client.content(slot, length) if length else b"")
-            self._free.put_nowait(slot)
-        return bool(done)
-
-    def _fail(self, error: OSError) -> None:
-        if self._lost is not None:
-            return
-        if error.errno == errno.ENOTCONN:
-            error = OSError(error.errno, f"{error.strerror or error}; {_WHY_LOST}")
-        self._lost = error
-        self._loop.remove_reader(self._client.fileno())
-        for slot, (future, _) in self._waiting.items():
-            if not future.done():
-                future.set_exception(_again(error))
-            self._free.put_nowait(slot)
-        self._waiting.clear()
-
-
-def _again(error: OSError) -> OSError:
-    """Return a copy: each caller has a traceback of its own."""
-    return OSError(error.errno, error.strerror)
+        await self._run(FLUSH if self._method == TAIL else self._method, offset, len(view), view)

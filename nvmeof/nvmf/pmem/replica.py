@@ -79,6 +79,7 @@ class RemoteMemoryReplica:
             force=self._force,
             hostnqn=self._options.hostnqn,
             hostid=hostid,
+            host_traddr=self._options.host_traddr,
             device=device_kinds(self._options.device)[0],
             dhchap_secret=secret,
             dhchap_ctrl_secret=ctrl_secret,
@@ -96,6 +97,18 @@ class RemoteMemoryReplica:
         """Write bytes with the method."""
         try:
             await self._open().write(offset, data)
+        except OSError as error:
+            raise await self._why(error) from error
+
+    @property
+    def tail_word(self) -> str:
+        """How it writes a log's tail word: see AppendReplica."""
+        return "atomic-write" if self._memory is not None and self._memory.tails else ""
+
+    async def append(self, offset: int, data: bytes, at: int, word: bytes) -> None:
+        """Write bytes with the method, and a tail word behind them: see AppendReplica."""
+        try:
+            await self._open().append(offset, data, at, word)
         except OSError as error:
             raise await self._why(error) from error
 

@@ -14,6 +14,7 @@ the replicas are in logformat and mirrorformat.  history decides whether a histo
 writes is linearizable.  nvmeof/docs/replication.md has the rules, the formats and the damages.
 """
 
+from nvmf.replication.appending import AppendReplica
 from nvmf.replication.log import Log
 from nvmf.replication.logcore import LogFull, LogState
 from nvmf.replication.machine import (
@@ -37,6 +38,7 @@ from nvmf.replication.replica import (
 )
 
 __all__ = [
+    "AppendReplica",
     "CarefulReplica",
     "Damaged",
     "Deposed",

@@ -54,6 +54,8 @@ class LegMachine(Machine, ABC, Generic[L]):
         """The replicas that a new writer needs."""
         self.room: Callable[[int], tuple[int, int]] = lambda leg: (1 << 64, 1)
         """Bytes of a replica, and of its blocks; known when it was fenced."""
+        self.tails: Callable[[int], bool] = lambda leg: False
+        """Whether a replica writes tail words; known when it was fenced."""
         self.watch: Callable[[int, str], None] = lambda leg, why: None
         """Called when a replica is lost."""
 
@@ -92,10 +94,19 @@ class LegMachine(Machine, ABC, Generic[L]):
 
     # ---- effects ----
 
-    def write(self, index: int, offset: int, data: bytes, why: str) -> Effect:
-        """Issue a write to a replica."""
+    def write(
+        self,
+        index: int,
+        offset: int,
+        data: bytes,
+        why: str,
+        tail: tuple[int, bytes] | None = None,
+    ) -> Effect:
+        """Issue a write to a replica, with the tail word behind it."""
         generation = self.legs[index].generation
-        return self.issue(Effect(index, Kind.WRITE, offset, data, why=why, generation=generation))
+        return self.issue(
+            Effect(index, Kind.WRITE, offset, data, why=why, generation=generation, tail=tail)
+        )
 
     def read(self, index: int, offset: int, length: int) -> Effect:
         """Issue a read of a replica."""

@@ -9,8 +9,9 @@ from typing import Self, cast
 from uuid import uuid4
 
 from nvmf.replication import logformat as form
+from nvmf.replication.appending import tail_word
 from nvmf.replication.logcore import Append, LogState
-from nvmf.replication.machine import LegState, Op
+from nvmf.replication.machine import LegState, Op, ReplicationError
 from nvmf.replication.recovery import LogTasks
 from nvmf.replication.replica import Replica
 from nvmf.replication.shell import Shell
@@ -78,18 +79,39 @@ class Log:
         """All records have a lower LSN."""
         return self._core.tail
 
-    async def create(self, size: int | None = None) -> None:
+    @property
+    def tail_words(self) -> list[str]:
+        """How each replica writes the log's tail word, such as "atomic-write"; "": it does not."""
+        has = self._core.header.tail
+        return [tail_word(replica) if has else "" for replica in self._replicas]
+
+    async def create(self, size: int | None = None, *, tail: bool | None = None) -> None:
         """Make the replicas a new log of size bytes (as many as they have), and open it.
 
         What is on them is lost.
+
+        Args:
+            size: Bytes of the log.
+            tail: Whether the log has tail words; None: if all replicas can write them.
+
+        Raises:
+            ReplicationError: The log cannot be created there.
         """
         for replica in self._replicas:
             await replica.fence()
+        unable = [replica.name for replica in self._replicas if not tail_word(replica)]
+        if tail and unable:
+            raise ReplicationError(
+                f"cannot create a log with tail words: {', '.join(unable)} cannot write them; use "
+                "remote memory with the method write-flush-tail, or a log without tail words"
+            )
+        words = not unable if tail is None else tail
         unit = max(replica.unit for replica in self._replicas)
         room = min(replica.size for replica in self._replicas) - form.START
+        room -= form.SLOT if words else 0
         await self._shell.ask(
             lambda op: self._core.run(
-                op, self._core.create(uuid4().bytes, unit, min(size or room, room))
+                op, self._core.create(uuid4().bytes, unit, min(size or room, room), tail=words)
             )
         )
         await self.recover()

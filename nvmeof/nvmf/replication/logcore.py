@@ -10,6 +10,9 @@
   frame is the log open.  Any two sets of so many replicas, and each of them and each quorum, have a
   replica in common.
 - Space is used again only when a quorum has the header with the new head.
+- A replica's tail word says that it has had all frames before an LSN, the last of them with an
+  epoch.  It is written behind each frame, and cleared before frames that it covers are replaced.
+  So if it is ahead of every run, records that may have been acknowledged have been damaged.
 """
 
 from __future__ import annotations
@@ -242,11 +245,14 @@ class LogCore(LegMachine[LogLeg]):
                 leg.prefix = leg.pending.popleft().frame.end
             self.progress()
 
-        self.write(index, self.place(frame.lsn), data, why).then = ended
+        word = None
+        if self.header.tail and self.tails(index):
+            word = form.TAIL, form.encode_tail(frame, self.header.unit)
+        self.write(index, self.place(frame.lsn), data, why, word).then = ended
 
     def place(self, lsn: int) -> int:
         """The offset on a replica."""
-        return form.START + lsn % self.header.capacity
+        return self.header.start + lsn % self.header.capacity
 
     def progress(self) -> None:
         """Acknowledge what a quorum has."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bytes of a Log on its replicas: two header slots, then a ring of frames.
+"""The bytes of a Log on its replicas: two header slots, a tail word if it has one, then a ring of
+frames.
 
 nvmeof/docs/replication.md has the layout, and what a reader does with each kind of damage.
 """
@@ -14,11 +15,13 @@ from nvmf.engine import crc32c
 from nvmf.replication.machine import Damaged
 
 MAGIC = b"NVMFLOG\0"
-VERSION = 1
+VERSION, VERSION_TAIL = 1, 2
+"""The version of the format without a tail word, and of that with one."""
 SLOT = 4096
 """Bytes from one header slot to the next."""
 START = 2 * SLOT
-"""The offset of the ring."""
+"""The offset of the ring; of the tail word, if there is one: then the ring is one slot further."""
+TAIL = START
 LEAST = 64
 """Minimum number of shortest frames for which a ring has room."""
 RESERVE = 16
@@ -60,12 +63,19 @@ class Header:
     """The epoch of the frame before it."""
     head_prev: int = 0
     """The checksum of the frame before it."""
+    tail: bool = False
+    """The replicas have a tail word."""
+
+    @property
+    def start(self) -> int:
+        """The offset of the ring."""
+        return TAIL + SLOT if self.tail else START
 
     def encode(self) -> bytes:
         """Return the slot, a whole number of units."""
         body = _HEADER.pack(
             MAGIC,
-            VERSION,
+            VERSION_TAIL if self.tail else VERSION,
             self.legs,
             self.quorum,
             self.index,
@@ -89,10 +99,15 @@ class Header:
         if body[:8] != MAGIC or crc32c(body).to_bytes(4, "little") != total:
             return None
         fields = _HEADER.unpack(body)
-        if fields[1] != VERSION:
-            raise Damaged(f"it has version {fields[1]} of the log's format, not {VERSION}")
+        if fields[1] not in (VERSION, VERSION_TAIL):
+            raise Damaged(
+                f"it has version {fields[1]} of the log's format, not {VERSION} or {VERSION_TAIL}"
+            )
         _, _, legs, quorum, index, uuid, unit, _, capacity, epoch, seq, head, last, prev = fields
-        return cls(uuid, legs, quorum, index, unit, capacity, epoch, seq, head, last, prev)
+        has_tail = fields[1] == VERSION_TAIL
+        return cls(
+            uuid, legs, quorum, index, unit, capacity, epoch, seq, head, last, prev, has_tail
+        )
 
     @classmethod
     def best(cls, slots: Sequence[bytes]) -> Header | None:
@@ -102,8 +117,11 @@ class Header:
 
     def same_log(self, other: Header) -> bool:
         """Whether other is a header of the same replica set, whatever its index and state."""
-        mine = (self.uuid, self.legs, self.quorum, self.unit, self.capacity)
-        return mine == (other.uuid, other.legs, other.quorum, other.unit, other.capacity)
+        mine = (self.uuid, self.legs, self.quorum, self.unit, self.capacity, self.tail)
+        return mine == (
+            *(other.uuid, other.legs, other.quorum, other.unit, other.capacity),
+            other.tail,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +192,31 @@ def whole(uuid: bytes, frame: Frame, data: bytes) -> bool:
     head = data[:at] + bytes(4) + data[_FRAME.size : FRAME_HEAD]
     records = data[FRAME_HEAD : FRAME_HEAD + frame.used]
     return crc32c(records, crc32c(head, crc32c(uuid))) == frame.crc
+
+
+_LSN_BITS = 48
+_LSN = (1 << _LSN_BITS) - 1
+
+
+def encode_tail(frame: Frame, unit: int) -> bytes:
+    """Return the tail word of a replica that has a frame and all before it."""
+    return (frame.epoch << _LSN_BITS & (1 << 64) - 1 | frame.end // unit & _LSN).to_bytes(
+        8, "little"
+    )
+
+
+def decode_tail(data: bytes, header: Header) -> tuple[int, int] | None:
+    """Return the epoch and the end of the frame of a tail word; None if it says nothing of the
+    frames from the head on.
+
+    header: with an epoch and a head that are not before those of the word's replica.
+    """
+    word = int.from_bytes(data[:8], "little")
+    units = (word & _LSN) - header.head // header.unit & _LSN
+    if not word or units * header.unit > header.capacity:
+        return None
+    epoch = header.epoch - (header.epoch - (word >> _LSN_BITS) & 0xFFFF)
+    return epoch, header.head + units * header.unit
 
 
 def encode_record(data: bytes) -> bytes:

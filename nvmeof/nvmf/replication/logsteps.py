@@ -21,6 +21,10 @@ class Run:
     frames: list[Frame]
     beyond: int = 0
     """The highest LSN that a frame after them says was acknowledged."""
+    word: tuple[int, int] | None = None
+    """Epoch and LSN up to which the replica's tail word says that it had frames."""
+    marked: bool = False
+    """The replica's tail word is not zero."""
 
     def rank(self, head: Header) -> tuple[int, int]:
         """The higher one has all that was acknowledged."""
@@ -84,7 +88,7 @@ class LogSteps(LogCore):
                     f"quorum of {header.quorum}, not replica {index} of {len(self.legs)} with "
                     f"{self.quorum}"
                 )
-            self.fits(index, form.START + header.capacity, header.unit)
+            self.fits(index, header.start + header.capacity, header.unit)
         except Damaged as error:
             self.lose(index, error)
             return None
@@ -122,9 +126,31 @@ class LogSteps(LogCore):
                 break
             run.frames.append(frame)
             at, prev, epoch = frame.end, frame.crc, frame.epoch
-        if not (yield from self._beyond(index, run, at)):
+        if self.header.tail and not (yield from self._read_word(index, run)):
+            return None
+        # If its tail word is that of its last frame, nothing that was acknowledged comes after it.
+        if run.word != run.rank(self.header) and not (yield from self._beyond(index, run, at)):
             return None
         return run
+
+    def _read_word(self, index: int, run: Run) -> Steps[bool]:
+        """Read the tail word of a replica; False if it was lost."""
+        effect = self.read(index, form.TAIL, self.header.unit)
+        if not (yield from self.all_of([effect])):
+            return False
+        run.word = form.decode_tail(effect.result, self.header)
+        run.marked = any(effect.result[:8])
+        return True
+
+    def _clear_word(self, index: int, run: Run | None, first: int) -> Steps[None]:
+        """Clear the tail word of a replica on which frames from an LSN on are replaced, or whose
+        word is no longer written: it must never cover frames that are not there.
+        """
+        if run is None or not run.marked:
+            return
+        if not self.tails(index) or (run.word is not None and run.word[1] > first):
+            clear = self.write(index, form.TAIL, bytes(self.header.unit), "untail")
+            yield from self.all_of([clear])
 
     def _bytes(self, frame: Frame) -> int:
         """The bytes of a frame that are written."""

@@ -100,6 +100,8 @@ class Effect:
     then: Callable[[Effect], None] | None = None
     result: bytes = b""
     error: Exception | None = None
+    tail: tuple[int, bytes] | None = None
+    """Offset and bytes of a tail word, which is written behind the data: see AppendReplica."""
 
 
 def _nothing() -> int:

@@ -24,10 +24,10 @@ class LogTasks(LogSteps):
 
     # ---- headers ----
 
-    def create(self, uuid: bytes, unit: int, capacity: int) -> Steps[object]:
-        """Write the headers of a new log; its earlier content is lost."""
+    def create(self, uuid: bytes, unit: int, capacity: int, *, tail: bool = False) -> Steps[object]:
+        """Write the headers of a new log, with tail words or not; its earlier content is lost."""
         ring = capacity // unit * unit
-        header = Header(uuid, len(self.legs), self.quorum, 0, unit, ring)
+        header = Header(uuid, len(self.legs), self.quorum, 0, unit, ring, tail=tail)
         least = form.LEAST * max(unit, form.FRAME_HEAD)
         if ring < least:
             raise ReplicationError(
@@ -40,6 +40,8 @@ class LogTasks(LogSteps):
                 self.write(index, 0, slot, "header"),
                 self.write(index, form.SLOT, bytes(len(slot)), "header"),
             ]
+            if tail:
+                effects.append(self.write(index, form.TAIL, bytes(unit), "header"))
         yield effects
         for effect in effects:
             if effect.error:
@@ -90,11 +92,36 @@ class LogTasks(LogSteps):
                 f"the log is damaged at LSN {self.tail}: records up to LSN {beyond} were "
                 "acknowledged, and no replica that is here has them whole; bring back the others"
             )
+        self._check_words(runs, best)
         for index in self.joining():
-            if index != best:
-                yield from self._copy(index, best, runs[index].frames)
+            yield from self._replace(index, best, runs.get(index))
         yield from self._begin()
         return None
+
+    def _check_words(self, runs: dict[int, Run], best: int) -> None:
+        """Refuse to open the log if a replica has had frames that are whole on no replica."""
+        for index, run in runs.items():
+            if run.word is not None and run.word > runs[best].rank(self.header):
+                raise Damaged(
+                    f"the log is damaged at LSN {self.tail}: replica {index} had records up to "
+                    f"LSN {run.word[1]}, and no replica that is here has them whole; bring back "
+                    "the others"
+                )
+
+    def _replace(self, index: int, source: int, run: Run | None) -> Steps[int]:
+        """Copy the frames that a replica lacks: see _copy()."""
+        there = run.frames if run else []
+        if self.header.tail:
+            yield from self._clear_word(index, run, self._first_lacking(there))
+        if index == source:
+            return self.tail
+        return (yield from self._copy(index, source, there))
+
+    def _first_lacking(self, there: list[Frame]) -> int:
+        """The LSN of the first frame that a replica lacks; the tail if it has all."""
+        have = {frame.lsn: frame.crc for frame in there}
+        lacking = (frame.lsn for frame in self.frames if have.get(frame.lsn) != frame.crc)
+        return next(lacking, self.tail)
 
     def _copy(self, index: int, source: int, there: list[Frame], start: int = 0) -> Steps[int]:
         """Copy the frames that a replica lacks; the LSN up to which it has all then."""
@@ -159,15 +186,15 @@ class LogTasks(LogSteps):
         self._joined(index, generation)
         run = yield from self._scan(index)
         self._joined(index, generation)
-        there = run.frames if run else []
-        upto = yield from self._copy(index, self._source(), there)
+        upto = yield from self._replace(index, self._source(), run)
+        self._joined(index, generation)
         self.held += 1
         try:
             while self.flight or self.truncating:
                 self._joined(index, generation)
                 yield self.settled
             self._joined(index, generation)
-            yield from self._copy(index, self._source(), there, upto)
+            yield from self._copy(index, self._source(), run.frames if run else [], upto)
             self._joined(index, generation)
             yield from self._headers([index], "claim")
             self._joined(index, generation)

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from nvmf.replication.appending import AppendReplica
 from nvmf.replication.legs import L, LegMachine
 from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError, Spread
 from nvmf.replication.replica import CarefulReplica, QuickReplica, Replica
@@ -40,7 +41,9 @@ class Shell:
         self.timeout = timeout
         """Seconds after which a replica that does not answer is lost."""
         core.room = lambda leg: (replicas[leg].size, replicas[leg].unit)
+        core.tails = self._writes_tails
         self._quick = [each if isinstance(each, QuickReplica) else None for each in replicas]
+        self._append = [each if isinstance(each, AppendReplica) else None for each in replicas]
         self._running: list[dict[asyncio.Task[None], Effect]] = [{} for _ in replicas]
         self._sent: list[set[Effect]] = [set() for _ in replicas]
         """Effects that were begun without a task and have not ended."""
@@ -53,6 +56,10 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self.events = asyncio.Event()
         """Set when an effect has ended."""
+
+    def _writes_tails(self, leg: int) -> bool:
+        replica = self._append[leg]
+        return replica is not None and bool(replica.tail_word)
 
     def pump(self) -> None:
         """Start what the core wants done."""
@@ -71,7 +78,7 @@ class Shell:
     def _send(self, effect: Effect) -> bool:
         """Send a read or write without a task, if that is possible."""
         replica = self._quick[effect.leg]
-        if replica is None:
+        if replica is None or effect.tail:
             return False
         if effect.kind is Kind.WRITE:
 
@@ -232,7 +239,10 @@ class Shell:
             if len(data) != effect.length:
                 raise ReplicaError(f"it returned {len(data)} bytes for {effect.length}")
             return data
-        if effect.kind is Kind.WRITE:
+        appends = self._append[effect.leg]
+        if effect.tail and appends is not None:
+            await appends.append(effect.offset, effect.data, *effect.tail)
+        elif effect.kind is Kind.WRITE:
             await replica.write(effect.offset, effect.data)
         elif effect.kind is Kind.FLUSH:
             await replica.flush()
@@ -276,6 +286,7 @@ class Shell:
             self.core.failed(effect, ReplicaError("it was replaced"))
         old, self.replicas[leg] = self.replicas[leg], replica
         self._quick[leg] = replica if isinstance(replica, QuickReplica) else None
+        self._append[leg] = replica if isinstance(replica, AppendReplica) else None
         self.core.legs[leg].had = False
         self._spreader.exchange(leg, replica)
         return old

@@ -59,6 +59,8 @@ class Platform(IntFlag):
     """PERSIST makes a range persistent."""
     FLUSHED = 8
     """An RDMA FLUSH of persistent type makes its range persistent before it is answered."""
+    ATOMIC = 16
+    """An ATOMIC WRITE is carried out as a whole, and after the FLUSHes before it."""
 
 
 OPEN, OPENED, AUTH = 1, 2, 7

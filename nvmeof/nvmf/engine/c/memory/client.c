@@ -40,6 +40,7 @@ void memory_client_opened(struct memory_client *client, uint64_t address, uint32
 	client->address = address;
 	client->key = key;
 	client->size = size;
+	client->tail_at = size < CLIENT_SINK ? 0 : (size - CLIENT_SINK) & ~7ull;
 	/* memory that is not persistent grants only the global type, which measurements use */
 	client->flush_type = platform & MEMORY_FLUSHED ? VERBS_FLUSH_PERSISTENT : VERBS_FLUSH_GLOBAL;
 }
@@ -47,6 +48,24 @@ void memory_client_opened(struct memory_client *client, uint64_t address, uint32
 uint8_t *memory_client_slot(const struct memory_client *client, unsigned slot)
 {
 	return client->memory + (size_t)slot * client->slot_bytes;
+}
+
+static uint8_t *sink_of(const struct memory_client *c, unsigned slot)
+{
+	return c->memory + (size_t)c->depth * c->slot_bytes + slot * CLIENT_SINK;
+}
+
+int memory_client_tail_at(struct memory_client *client, uint64_t offset)
+{
+	if (offset % CLIENT_SINK || client->size < CLIENT_SINK || offset > client->size - CLIENT_SINK)
+		return -EINVAL;
+	client->tail_at = offset;
+	return 0;
+}
+
+uint8_t *memory_client_word(const struct memory_client *client, unsigned slot)
+{
+	return sink_of(client, slot);
 }
 
 const char *memory_client_why(const struct memory_client *client)
@@ -87,10 +106,10 @@ uint32_t memory_client_message(struct memory_client *client, void *message)
 
 /* ---- operations ---- */
 
-/* A WRITE and the request that follows it, as a chain. */
+/* A WRITE and the requests that follow it, as a chain. */
 struct chain {
-	struct ibv_sge sge[2];
-	struct ibv_send_wr wr[2];
+	struct ibv_sge sge[3];
+	struct ibv_send_wr wr[4];
 };
 
 static void chain_write(const struct memory_client *c, struct chain *chain, unsigned slot, uint64_t offset,
@@ -129,6 +148,30 @@ static void chain_flush(const struct memory_client *c, struct chain *chain, unsi
 	verbs_set_flush(&chain->wr[1], c->address + offset, c->key, length, c->flush_type, VERBS_FLUSH_RANGE);
 }
 
+/*
+ * An ATOMIC WRITE of the slot's tail word behind the FLUSH, and its own FLUSH.  The responder carries out an ATOMIC
+ * WRITE only when the FLUSHes before it are complete, so the word never precedes the data that it covers, and all is
+ * one round trip.
+ */
+static void chain_tail(const struct memory_client *c, struct chain *chain, unsigned slot)
+{
+	const uint64_t at = c->address + c->tail_at;
+
+	chain->sge[2] = (struct ibv_sge){ (uintptr_t)sink_of(c, slot), CLIENT_SINK, c->mr->lkey };
+	chain->wr[3] = chain->wr[1];
+	chain->wr[1].next = &chain->wr[2];
+	chain->wr[1].send_flags = 0;
+	chain->wr[2] = (struct ibv_send_wr){
+		.wr_id = WR_SEND | slot,
+		.next = &chain->wr[3],
+		.sg_list = &chain->sge[2],
+		.num_sge = 1,
+		.opcode = (enum ibv_wr_opcode)VERBS_WR_ATOMIC_WRITE,
+		.wr.rdma = { .remote_addr = at, .rkey = c->key },
+	};
+	verbs_set_flush(&chain->wr[3], at, c->key, CLIENT_SINK, c->flush_type, VERBS_FLUSH_RANGE);
+}
+
 static void chain_ask(const struct memory_client *c, struct chain *chain, unsigned slot, enum memory_type type,
 		      uint64_t offset, uint32_t length)
 {
@@ -161,20 +204,23 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 	if (slot >= c->depth || c->busy[slot] || !length || offset > c->size || length > c->size - offset ||
 	    (length > c->slot_bytes && method != MEMORY_MAKE_PERSISTENT))
 		return -EINVAL;
-	if (method == MEMORY_WRITE_FLUSH && !c->end.verbs->flushes)
+	if ((method == MEMORY_WRITE_FLUSH || method == MEMORY_WRITE_FLUSH_TAIL) && !c->end.verbs->flushes)
 		return -EOPNOTSUPP;
+	if (method == MEMORY_WRITE_FLUSH_TAIL && c->size < CLIENT_SINK)
+		return -EINVAL;
 	if (writes)
 		chain_write(c, &chain, slot, offset, length);
 	if (method == MEMORY_READ)
 		chain_read(c, &chain, slot, memory_client_slot(c, slot), offset, length);
 	else if (method == MEMORY_WRITE_READ)
-		chain_read(c, &chain, slot, c->memory + (size_t)c->depth * c->slot_bytes + slot * CLIENT_SINK,
-			   offset + length - tail, tail);
-	else if (method == MEMORY_WRITE_FLUSH)
+		chain_read(c, &chain, slot, sink_of(c, slot), offset + length - tail, tail);
+	else if (method == MEMORY_WRITE_FLUSH || method == MEMORY_WRITE_FLUSH_TAIL)
 		chain_flush(c, &chain, slot, offset, length);
 	else
 		chain_ask(c, &chain, slot, method == MEMORY_FLOOR ? MEMORY_ECHO : MEMORY_PERSIST, offset,
 			  length);
+	if (method == MEMORY_WRITE_FLUSH_TAIL)
+		chain_tail(c, &chain, slot);
 	c->busy[slot] = true;
 	if (ibv_post_send(c->end.id->qp, writes ? &chain.wr[0] : &chain.wr[1], &bad))
 		return lose(c, "the device refused a request");

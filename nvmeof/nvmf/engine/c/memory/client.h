@@ -17,6 +17,7 @@ struct memory_client;
 enum memory_method {
 	MEMORY_WRITE_READ,	/* an RDMA READ of the last bytes follows the WRITE */
 	MEMORY_WRITE_FLUSH,	/* an RDMA FLUSH of the same bytes follows the WRITE */
+	MEMORY_WRITE_FLUSH_TAIL,/* the same, then an ATOMIC WRITE of the tail word, and its FLUSH */
 	MEMORY_WRITE_SEND,	/* a PERSIST follows the WRITE; the target's processor answers it */
 	MEMORY_FLOOR,		/* an ECHO follows the WRITE: nothing is made persistent */
 	MEMORY_READ,		/* not a method: reads */
@@ -51,6 +52,12 @@ uint8_t *memory_client_slot(const struct memory_client *client, unsigned slot);
 int memory_client_send(struct memory_client *client, const void *message, uint32_t length);
 /* Take the answer, if it has arrived; returns its length, or 0. */
 uint32_t memory_client_message(struct memory_client *client, void *message);
+/*
+ * Set the offset of the tail word, a multiple of 8: 0, or -EINVAL.  Until then it is at the end of the range.
+ * MEMORY_WRITE_FLUSH_TAIL writes the 8 bytes that its slot has for it.
+ */
+int memory_client_tail_at(struct memory_client *client, uint64_t offset);
+uint8_t *memory_client_word(const struct memory_client *client, unsigned slot);
 /*
  * Begin an operation with a free slot, which contains the data of a write: 0, or a negative errno, -EOPNOTSUPP if the
  * device does not support the method.

@@ -101,7 +101,10 @@ static int build(const struct attempt *a)
 	const size_t bytes = (size_t)c->depth * (c->slot_bytes + CLIENT_SINK);
 	int rc;
 
-	/* for each operation a WRITE and its second request, twice, as an answer may overtake its completion; and OPEN */
+	/*
+	 * For each operation a WRITE and its second request, twice, as an answer may overtake its completion; and OPEN.
+	 * A tail takes four as well: its last request completes after the others.
+	 */
 	rc = memory_end_build(&c->end, c->depth + 1, c->depth + 1, 4 * c->depth + 1, a->err, a->len);
 	if (rc)
 		return rc;

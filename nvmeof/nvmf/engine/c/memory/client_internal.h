@@ -6,7 +6,8 @@
 #include "memory/client.h"
 #include "memory/end.h"
 
-enum { CLIENT_SINK = 8 };	/* bytes read after a WRITE */
+/* bytes read after a WRITE; or the tail word */
+enum { CLIENT_SINK = 8 };
 
 struct memory_client {
 	struct memory_end end;
@@ -16,7 +17,7 @@ struct memory_client {
 	uint8_t *memory;		/* slots, then a sink of each */
 	size_t memory_bytes;
 	struct ibv_mr *mr;
-	uint64_t address, size;
+	uint64_t address, size, tail_at;
 	uint32_t key;
 	unsigned flush_type;		/* placement type of write-flush */
 	bool *busy;			/* per slot */

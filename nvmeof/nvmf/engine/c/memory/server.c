@@ -195,12 +195,21 @@ static bool serves_flush(const struct memory_conn *conn)
 	return v->flushes || (v->serves_flush && v->serves_flush(conn->end.id->verbs));
 }
 
+static bool serves_atomic_write(const struct memory_conn *conn)
+{
+	const struct verbs *v = conn->end.verbs;
+
+	return v->flushes || (v->serves_atomic_write && v->serves_atomic_write(conn->end.id->verbs));
+}
+
 static uint32_t platform_of(const struct memory_conn *conn, const struct store *store)
 {
+	const uint32_t atomic = serves_atomic_write(conn) ? MEMORY_ATOMIC : 0;
+
 	/* RAM and files of tmpfs are lost with power; so is DAX memory with a volatile write cache */
 	if (store->fd < 0 || !store->memory_is_stable || store->volatile_write_cache)
-		return 0;
-	return MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0) |
+		return atomic;
+	return atomic | MEMORY_MEDIA | MEMORY_PERSISTS | (conn->end.verbs->places_persistently ? MEMORY_PLACED : 0) |
 	       (serves_flush(conn) ? MEMORY_FLUSHED : 0);
 }
 

@@ -33,6 +33,7 @@ enum memory_platform {
 	MEMORY_PLACED = 2,	/* a WRITE is persistent before a following READ is answered */
 	MEMORY_PERSISTS = 4,	/* PERSIST makes a range persistent */
 	MEMORY_FLUSHED = 8,	/* a FLUSH of persistent type makes its range persistent before it is answered */
+	MEMORY_ATOMIC = 16,	/* an ATOMIC WRITE is carried out as a whole, after the FLUSHes before it */
 };
 
 enum memory_status {

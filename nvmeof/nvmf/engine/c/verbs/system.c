@@ -177,15 +177,25 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 }
 
 /* Through the provider: the inline function of the header falls back to a symbol of the library. */
-static bool serves_flush(struct ibv_context *context)
+/* Whether a context has all of these flags of the kernel. */
+static bool has_flags(struct ibv_context *context, uint64_t flags)
 {
-	/* the kernel's IB_DEVICE_FLUSH_GLOBAL and _PERSISTENT; the headers of older rdma-cores have no names */
-	const uint64_t both = 1ull << 38 | 1ull << 39;
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_device_ex);
 	struct ibv_device_attr_ex attr = { 0 };
 
 	return vctx && !vctx->query_device_ex(context, NULL, &attr, sizeof(attr)) &&
-	       (attr.device_cap_flags_ex & both) == both;
+	       (attr.device_cap_flags_ex & flags) == flags;
+}
+
+static bool serves_flush(struct ibv_context *context)
+{
+	/* the kernel's IB_DEVICE_FLUSH_GLOBAL and _PERSISTENT; the headers of older rdma-cores have no names */
+	return has_flags(context, 1ull << 38 | 1ull << 39);
+}
+
+static bool serves_atomic_write(struct ibv_context *context)
+{
+	return has_flags(context, 1ull << 40);	/* IB_DEVICE_ATOMIC_WRITE */
 }
 
 struct symbol {
@@ -279,6 +289,7 @@ static void system_fill(void)
 	table.reg_mr = reg_mr;
 	table.query_port = query_port;
 	table.serves_flush = serves_flush;
+	table.serves_atomic_write = serves_atomic_write;
 	table.bind_addr = bind_addr;
 	table.listen = listen_on;
 	table.get_cm_event = get_cm_event;

@@ -59,10 +59,11 @@ struct verbs {
 	/* It reports its packets to captures.  For other devices, the engine reports its work: capture.h. */
 	bool shows_packets;
 	/*
-	 * Whether the device of a context carries out FLUSH (of both placement types) and ATOMIC WRITE of the peer.
+	 * Whether the device of a context carries out FLUSH (of both placement types), and ATOMIC WRITE, of the peer.
 	 * NULL if flushes applies to all contexts.
 	 */
 	bool (*serves_flush)(struct ibv_context *context);
+	bool (*serves_atomic_write)(struct ibv_context *context);
 
 	/* libibverbs */
 	struct ibv_device **(*get_device_list)(int *num);
