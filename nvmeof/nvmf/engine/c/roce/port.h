@@ -69,6 +69,7 @@ struct ro_attached {
 	struct ro_port *port;
 	unsigned int users;
 	uint32_t seen;			/* visits of the port, at its own last turn */
+	unsigned int polls;		/* that received while it watched, since it was armed */
 };
 
 /* Datagrams to be received by one system call.  The kernel changes those that it fills. */

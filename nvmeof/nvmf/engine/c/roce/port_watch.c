@@ -13,7 +13,9 @@
  * does something else.
  *
  * Each packet notifies every epoll that contains the socket, and those in which these are nested, on the processor of the
- * sender: over loopback that took a sixth of each send.  So while a thread polls and receives, no epoll contains it.
+ * sender: over loopback that took a sixth of each send.  So while a thread polls and receives, no epoll contains it: the
+ * helper removes it from its own when it leaves the port to the application, and a watcher that is not armed ends its watch
+ * after some polls.
  *
  * Visits and arming run on the application's threads, the rest on the helper, under iw_cm_lock.
  */
@@ -21,7 +23,10 @@
 #include "util/clock.h"
 #include "util/fifo.h"
 
-enum { TICK_NS = 5000000 };
+enum {
+	TICK_NS = 5000000,
+	POLLS = 64,		/* that receive, until a watch costs more than to begin it again */
+};
 
 static uint64_t next_tick;
 
@@ -87,9 +92,10 @@ static struct iw_visit watch_visit(void *owner, bool polled)
 	watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
 	atomic_store_explicit(&port->left, v.more, memory_order_relaxed);
 	a->seen = atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed) + 1;
-	if (polled && v.bytes && watcher && watcher != a) {
+	if (polled && v.bytes && watcher && (watcher != a || ++a->polls >= POLLS)) {
 		iw_lock(&port->watch_lock);
-		watch_move(port, NULL);
+		if (watcher != a || !watch_armed(port))
+			watch_move(port, NULL);
 		iw_unlock(&port->watch_lock);
 	}
 	return v;
@@ -101,6 +107,7 @@ static void watch_nap(void *owner, bool more)
 	struct ro_port *port = a->port;
 
 	ro_port_release(port);
+	a->polls = 0;
 	iw_lock(&port->watch_lock);
 	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) != a && !watch_armed(port))
 		watch_move(port, a);
@@ -154,16 +161,12 @@ static void watch_sleep(struct ro_port *port)
 	port->ticking = !port->polled;
 }
 
-/* A thread has polled and received since the last tick: remove the socket from the epolls that nobody waits for. */
+/* The port is left to the application until it is quiet for a tick, or nobody visits it. */
 static void watch_hush(struct ro_port *port)
 {
 	if (port->polled)
 		iw_helper_poll(EPOLL_CTL_DEL, port->fd, 0, NULL);
 	port->polled = false;
-	iw_lock(&port->watch_lock);
-	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) && !watch_armed(port))	/* when it is armed, it becomes the watcher again */
-		watch_move(port, NULL);
-	iw_unlock(&port->watch_lock);
 }
 
 /* Receive all there is, within bounds; then sleep, if that was all. */
@@ -194,6 +197,7 @@ static void watch_stirred(struct iw_source *source, uint32_t events)
 	(void)events;
 	if (watch_attended(port) || watch_awaited(port)) {
 		watch_tick_on(port);
+		watch_hush(port);
 		return;
 	}
 	watch_tick_on(port);
