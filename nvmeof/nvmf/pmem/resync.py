@@ -24,7 +24,7 @@ _LARGEST = 64 << 20
 """Bytes of a replica that are used."""
 _IDLE = 3
 """Resynchronisations without a load, of which the median counts."""
-_CHUNK = 128 << 10
+_CHUNK = 256 << 10
 _CHUNKS = 8
 """As a mirror copies."""
 _LIMIT = 32e6

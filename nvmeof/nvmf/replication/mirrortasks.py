@@ -60,6 +60,8 @@ class MirrorTasks(MirrorMeta):
 
     chunk = 128 << 10
     """Bytes of one copy; writes of the same bytes wait meanwhile."""
+    most_chunk = 256 << 10
+    """The same while nobody uses the mirror: each copy has a price of its own."""
     most_chunks = 8
     """Copies at the same time, of one region."""
     most_lanes = 2
@@ -324,7 +326,7 @@ class MirrorTasks(MirrorMeta):
         while copies or (good and at < end):
             good = good and self.legs[index].generation == generation and not self.deposed
             if good and at < end and len(copies) < self.width():
-                stop = min(at + self.chunk, end)
+                stop = min(at + self.stride(), end)
                 copies.append(_Asked(self, What.COPY, region, at, stop, index))
                 yield from self.pace(stop - at)
                 at = stop
@@ -341,6 +343,10 @@ class MirrorTasks(MirrorMeta):
     def lanes(self) -> int:
         """Regions to copy at the same time."""
         return self.most_lanes
+
+    def stride(self) -> int:
+        """Bytes to copy at a time."""
+        return self.chunk
 
     def width(self) -> int:
         """Chunks to copy at the same time."""

@@ -41,6 +41,9 @@ class Paced(MirrorMembers):
     def lanes(self) -> int:
         return 1 if self._limited() else self.most_lanes
 
+    def stride(self) -> int:
+        return self.chunk if self._limited() else self.most_chunk
+
     def width(self) -> int:
         return 1 if self._limited() else self.most_chunks
 
