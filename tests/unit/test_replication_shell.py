@@ -180,7 +180,7 @@ async def test_what_was_under_way_when_a_replica_is_opened_again(kind: type[Memo
         await mirror.write(0, PAGE)
         hanging.broken = True
         await mirror.write(REGION, PAGE)
-        assert mirror.replicas[1].state is LegState.OUT
+        assert mirror.replicas[1].state is not LegState.IN  # it may be tried again already
         if isinstance(hanging, Quick):
             hanging.behaviour = "answer"
         hanging.broken = False
