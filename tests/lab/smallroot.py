@@ -30,8 +30,11 @@ _MODULES = (
     *("nfit", "nd_pmem", "dax_pmem", "device_dax"),
     *("rdma_ucm", "ib_uverbs"),
 )
-_DEVICES = ("crc32_generic", "rdma_rxe", "siw")
+_DEVICES = ("rdma_rxe", "siw")
 """Loaded when a test wants them: rxe takes the embedded device's UDP port."""
+_CRC = "crc32_generic"
+"""rxe loads it by the algorithm's name.  Later kernels have CRC-32 as a built-in function, and no
+such module."""
 _PROGRAMS = ("bash", "busybox", "ip", "modprobe", "ndctl", "rdma")
 _SOURCES = tuple(ROOT / name for name in ("nvmeof", "target", "initiator", "config"))
 _LIBRARY = Path(os.__file__).parent
@@ -73,7 +76,8 @@ def build(kernel: Kernel, to: Path) -> None:
         archive.link(name, f"usr/{name}")
     archive.text("init", _init())
     lists = kernel.modules.glob("modules.*")
-    for path in [*lists, *with_dependencies(kernel, (*_MODULES, *_DEVICES))]:
+    crc = (_CRC,) if list(kernel.modules.rglob(f"{_CRC}.ko*")) else ()
+    for path in [*lists, *with_dependencies(kernel, (*_MODULES, *_DEVICES, *crc))]:
         place = path.resolve().relative_to(kernel.modules.resolve())
         archive.place(f"usr/lib/modules/{kernel.release}/{place}", path)
     binaries = [_program(name) for name in _PROGRAMS]
