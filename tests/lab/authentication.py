@@ -8,6 +8,7 @@ import pytest
 from lab.guest import Guest
 from lab.kernel_host import HOSTNQN
 from lab.nvmet import CONFIGFS, KernelTarget
+from lab.prepare import SERIES
 from wire import dhchap
 
 _PREFIX = "nqn.2014-08.org.nvmexpress:uuid:5f0c1c9e-0000-4000-8000-0000000001"
@@ -38,6 +39,15 @@ def need_kernel(guest: Guest) -> None:
     for option in ("CONFIG_NVME_HOST_AUTH", "CONFIG_NVME_TARGET_AUTH"):
         if f"{option}=y" not in text and f"{option.replace('HOST_', '')}=y" not in text:
             pytest.skip(f"kernel {guest.kernel.release} is built without {option}")
+
+
+def authenticated_queues(guest: Guest) -> tuple[int, ...]:
+    """Return those of queues 0 and 1 on which nvmet asks for authentication.
+
+    Kernels later than those of the matrix ask on the admin queue only, and our client follows the
+    request.
+    """
+    return (0, 1) if guest.kernel.series in SERIES else (0,)
 
 
 def group_name(group: str) -> str:

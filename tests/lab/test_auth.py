@@ -22,6 +22,7 @@ from lab.authentication import (
     SLOW,
     WRONG,
     allow,
+    authenticated_queues,
     forget,
     group_name,
     need_kernel,
@@ -34,7 +35,6 @@ from lab.kernel_host import HOSTNQN, KernelHost
 from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.our_host import OurHost, Outside
-from lab.prepare import SERIES
 from lab.running import Result
 from support.served import Served
 
@@ -196,8 +196,7 @@ def test_kernel_target(
         (BOTH, "both ways"),
     ):
         result = host.nvmeof("-v list-ns", "-q", HOSTNQN, *options, timeout=SLOW)
-        # Later kernels require it on the admin queue only, and the client follows the request.
-        for queue in (0, 1) if guest.kernel.series in SERIES else (0,):
+        for queue in authenticated_queues(guest):
             line = f"queue {queue} authenticated (SHA-{case[0][3:]}, {shown}, {ways})"
             assert line in result.stderr, result.stderr
         assert "64.00 MiB" in result.stdout

@@ -19,6 +19,7 @@ from lab.authentication import (
     SLOW,
     WRONG,
     allow,
+    authenticated_queues,
     forget,
     group_name,
     need_kernel,
@@ -161,7 +162,7 @@ def test_kernel_target(nvmet: KernelTarget, guest: Guest, index: int) -> None:
     allow(nvmet, HOSTNQN, hashed, group)
     host = OurHost(guest, "system", network.GUEST, nvmet.nqn, nvmet.service)
     result = host.nvmeof("-v list-ns", "-q", HOSTNQN, *BOTH, timeout=SLOW)
-    for queue in (0, 1):
+    for queue in authenticated_queues(guest):
         line = f"queue {queue} authenticated (SHA-{hashed[3:]}, {group_name(group)}, both ways)"
         assert line in result.stderr
     assert "64.00 MiB" in result.stdout
