@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Remote memory, as declared in c/memory/server.h and c/memory/client.h.
 
+cdef extern from "<stdbool.h>":
+    ctypedef bint c_bool "bool"
+
 cdef extern from "memory/server.h" nogil:
     enum:
         MEMORY_MESSAGE
@@ -106,5 +109,5 @@ cdef extern from "memory/client.h" nogil:
     void memory_client_drain(memory_client *client)
     const char *memory_client_why(const memory_client *client)
     int memory_client_bench(memory_client **clients, unsigned nclients,
-                            const memory_bench_options *options, const bint *cancel,
+                            const memory_bench_options *options, const c_bool *cancel,
                             memory_bench_result *result, char *err, size_t len)

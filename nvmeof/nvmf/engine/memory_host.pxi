@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Remote memory: the host's end (c/memory/client.h).
 
-cdef bint memory_cancel = False
+cdef c_bool memory_cancel = False
 
 cdef dict MEMORY_METHODS = {
     "write-read": MEMORY_WRITE_READ,
