@@ -8,6 +8,8 @@
 #include "host_rig.h"
 #include "mini_target.h"
 
+#include <pthread.h>
+
 enum {
 	LEGS = 3, ALL = 7, SIZE = 32, SMALL = 4, LARGE = 2, SMALL_BYTES = 4096, LARGE_BYTES = 65536, BLOCK = 512,
 	ROOM = SMALL * SMALL_BYTES + LARGE * LARGE_BYTES, OPS = SMALL + LARGE,
@@ -315,6 +317,57 @@ static void test_lost(void)
 	world_down(&w);
 }
 
+static void *destroy(void *queue)
+{
+	host_queue_destroy(queue);
+	return NULL;
+}
+
+/* A queue is destroyed by a different thread, while the spread continues: it is not used, and its data is kept. */
+static void test_stopped(void)
+{
+	enum { PLACES = LARGE_BYTES / BLOCK };
+	uint64_t offsets[PLACES];
+	uint8_t data[LARGE_BYTES];
+	struct host_spread_leg again = { .nsid = 1, .shift = 9, .most = 4 };
+	struct world w;
+	pthread_t thread;
+	int op[LARGE];
+
+	check_section("a queue that is destroyed by a different thread");
+	world_up(&w, 8192, 4);
+	for (unsigned n = 0; n < PLACES; n++)
+		offsets[n] = (uint64_t)n * BLOCK;
+	memset(data, 0x77, sizeof(data));
+	for (unsigned n = 0; n < LARGE; n++)
+		op[n] = host_spread_write(w.spread, ALL, offsets, PLACES, BLOCK, data, false);
+	CHECK(host_spread_stopped(w.spread) == 0);
+	host_spread_stop(w.spread, 1);
+	host_spread_stop(w.spread, 1);
+	CHECK(host_spread_attached(w.spread) == 5 && host_spread_stopped(w.spread) == 2);
+	CHECK(pthread_create(&thread, NULL, destroy, w.legs[1].q) == 0);
+	w.legs[1].q = NULL;
+	CHECK(write_one(&w, ALL, 0, BLOCK, 1, false) == -EINVAL);
+	for (unsigned n = 0; n < 1000; n++) {
+		host_spread_run(w.spread, 1);
+		host_spread_flush(w.spread);
+		CHECK(write_one(&w, 5, 0, BLOCK, 1, false) >= 0 && settle(&w, n + 1));
+	}
+	pthread_join(thread, NULL);
+	for (unsigned n = 0; n < LARGE; n++)
+		CHECK(op[n] >= 0 && !w.told[op[n]]);	/* leg 1 is outstanding */
+	again.queue = w.legs[0].q;
+	again.memory = w.legs[1].memory;
+	CHECK(host_spread_attach(w.spread, 1, &again) == -EINVAL);
+	host_spread_detach(w.spread, 1);
+	CHECK(settle(&w, 1000 + LARGE) && !host_spread_stopped(w.spread));
+	for (unsigned n = 0; n < LARGE; n++)
+		CHECK(w.last[op[n]].has == 5 && w.last[op[n]].failed == 2);
+	leg_queue(&w, 1, 4);
+	CHECK(write_one(&w, ALL, 0, BLOCK, 1, false) >= 0 && settle(&w, 1001 + LARGE));
+	world_down(&w);
+}
+
 int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
@@ -324,5 +377,6 @@ int main(int argc, char **argv)
 	test_room();
 	test_status();
 	test_lost();
+	test_stopped();
 	return check_report();
 }

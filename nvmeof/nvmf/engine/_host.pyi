@@ -116,6 +116,13 @@ class HostQueue:
         """
     def abandon(self) -> list[object]:
         """Return the users of commands that will never complete, after the connection is lost."""
+    def stop_spread(self) -> None:
+        """If it is a leg of a spread, let that not use it any longer.
+
+        close() may then run on a different thread than the spread.
+        """
+    def end_spread(self) -> None:
+        """Detach a closed queue that was stopped: what was outstanding has failed."""
     def close(self) -> None:
         """Disconnect and free the queue.  Blocks briefly."""
 
@@ -191,6 +198,9 @@ class HostSpread:
     @property
     def attached(self) -> int:
         """The legs that have a queue, a set of bits."""
+    @property
+    def stopped(self) -> int:
+        """The legs whose queues were stopped, and not detached yet: a set of bits."""
     @property
     def news(self) -> bool:
         """Whether tell() has something to tell."""

@@ -177,7 +177,9 @@ cdef extern from "host/spread.h" nogil:
     void host_spread_destroy(host_spread *spread)
     int host_spread_attach(host_spread *spread, unsigned index, const host_spread_leg *leg)
     void host_spread_detach(host_spread *spread, unsigned index)
+    void host_spread_stop(host_spread *spread, unsigned index)
     uint32_t host_spread_attached(const host_spread *spread)
+    uint32_t host_spread_stopped(const host_spread *spread)
     void host_spread_pause(host_spread *spread, unsigned index, bint paused)
     int host_spread_write(host_spread *spread, uint32_t legs, const uint64_t *offsets,
                           uint32_t count, uint32_t nbytes, const void *data, bint more)

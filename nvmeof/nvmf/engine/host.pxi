@@ -17,7 +17,7 @@ cdef class HostQueue:
     cdef dict _batches  # HostBatch to user
     cdef HostSpread _spread  # of which it is a leg, or None
     cdef unsigned _leg
-    cdef bint _paused
+    cdef bint _paused, _stopped
     cdef str _made
     cdef str _reason
     cdef readonly uint16_t qid
@@ -57,7 +57,7 @@ cdef class HostQueue:
         self._device = device
         self._pending = {}
         self._batches = {}
-        self._paused = False
+        self._paused = self._stopped = False
         self._reason = ""
         self.qid = qid
         self.size = host_queue_size(queue)
@@ -229,7 +229,7 @@ cdef class HostQueue:
     cdef list forget(self):
         """Return the users of all outstanding commands, and release their memory."""
         cdef HostBatch batch
-        if self._spread is not None:
+        if self._spread is not None and not self._stopped:
             self._spread.detach(self._leg)
         users = [self.release(held) for held in self._pending.values()]
         self._pending.clear()
@@ -238,11 +238,22 @@ cdef class HostQueue:
             users.append(self.end_batch(batch))
         return users
 
+    def stop_spread(self):
+        if self._spread is not None:
+            host_spread_stop(self._spread._spread, self._leg)
+            self._stopped = True
+
+    def end_spread(self):
+        if self._queue == NULL and self._spread is not None:
+            self._spread.detach(self._leg)
+
     def close(self):
         cdef host_queue *queue = self._queue
         if queue == NULL:
             return
         self.reason  # kept for later callers
+        if self._spread is not None and not self._stopped:
+            host_spread_stop(self._spread._spread, self._leg)
         self._queue = NULL
         with nogil:
             host_queue_destroy(queue)

@@ -42,6 +42,10 @@ cdef class HostSpread:
         return host_spread_attached(self._spread)
 
     @property
+    def stopped(self):
+        return host_spread_stopped(self._spread)
+
+    @property
     def news(self):
         return host_spread_has_news(self._spread)
 

@@ -120,10 +120,13 @@ class Spreader:
         if self._host is None:
             self._host = HostSpread(len(self._replicas))
         length = len(spread.data) // len(spread.offsets)
-        attached = self._host.attached
+        attached, stopped = self._host.attached, self._host.stopped
         for leg, replica in enumerate(self._replicas):
             bit = 1 << leg
             if not legs & bit or replica is None:
+                continue
+            if stopped & bit:  # its queue is being closed
+                legs &= ~bit
                 continue
             if not attached & bit:
                 self._joined[leg] = replica

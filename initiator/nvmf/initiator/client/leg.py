@@ -25,6 +25,7 @@ def join(
     queue._free -= most
 
     def closed() -> None:
+        queue._host.end_spread()
         memory.close()
         spread.tell()  # what was under way has failed
 

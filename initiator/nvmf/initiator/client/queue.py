@@ -374,6 +374,7 @@ class Queue:
             if self.lost is None:
                 self.lost = reason
                 self._detach()
+            self._host.stop_spread()  # the queue is freed on a different thread
             self._closing = self._loop.create_task(self._close())
         return self._closing
 

@@ -31,14 +31,14 @@ struct spread_op {
 };
 
 struct spread_leg {
-	struct host_spread_leg to;	/* queue NULL: not attached */
+	struct host_spread_leg to;	/* queue NULL: not attached, or stopped */
 	unsigned outstanding;
 	struct spread_part *line, **line_tail;	/* with commands to submit, oldest first */
 };
 
 struct host_spread {
 	unsigned legs, nops;
-	uint32_t attached;
+	uint32_t attached, stopped;
 	uint8_t *addr;
 	size_t length;
 	uint32_t small_bytes, large_bytes;
@@ -205,7 +205,7 @@ void host_spread_run(struct host_spread *spread, unsigned index)
 	struct spread_leg *leg = &spread->leg[index];
 	struct spread_part *p;
 
-	while ((p = leg->line) && !leg->to.paused) {
+	while ((p = leg->line) && leg->to.queue && !leg->to.paused) {
 		if (!p->failed) {
 			if (leg->outstanding >= leg->to.most)
 				return;
@@ -302,7 +302,7 @@ int host_spread_attach(struct host_spread *spread, unsigned index, const struct 
 {
 	const uint8_t *addr = leg->memory->addr;
 
-	if (index >= spread->legs || spread->leg[index].to.queue || !leg->most || leg->shift < 9 || leg->shift > 18 ||
+	if (index >= spread->legs || (spread->attached | spread->stopped) >> index & 1 || !leg->most || leg->shift < 9 || leg->shift > 18 ||
 	    addr != spread->addr || leg->memory->length < spread->length)
 		return -EINVAL;
 	spread->leg[index] = (struct spread_leg){ .to = *leg };
@@ -311,14 +311,26 @@ int host_spread_attach(struct host_spread *spread, unsigned index, const struct 
 	return 0;
 }
 
+void host_spread_stop(struct host_spread *spread, unsigned index)
+{
+	const uint32_t bit = 1u << index;
+
+	if (!(spread->attached & bit))
+		return;
+	spread->attached &= ~bit;
+	spread->stopped |= bit;
+	spread->leg[index].to.queue = NULL;
+}
+
 void host_spread_detach(struct host_spread *spread, unsigned index)
 {
 	struct host_spread *s = spread;
 	const uint32_t bit = 1u << index;
 
-	if (!(s->attached & bit))
+	if (!((s->attached | s->stopped) & bit))
 		return;
 	s->attached &= ~bit;
+	s->stopped &= ~bit;
 	s->leg[index] = (struct spread_leg){ .line_tail = &s->leg[index].line };
 	for (unsigned i = 0; i < s->nops; i++) {
 		struct spread_op *op = &s->ops[i];
@@ -335,6 +347,11 @@ void host_spread_detach(struct host_spread *spread, unsigned index)
 uint32_t host_spread_attached(const struct host_spread *spread)
 {
 	return spread->attached;
+}
+
+uint32_t host_spread_stopped(const struct host_spread *spread)
+{
+	return spread->stopped;
 }
 
 void host_spread_pause(struct host_spread *spread, unsigned index, bool paused)

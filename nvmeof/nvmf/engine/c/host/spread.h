@@ -7,7 +7,8 @@
  * and large ones.  An operation writes data to one or several places, and is in use until it was reported with no
  * leg outstanding.
  *
- * A spread and the queues of its legs belong to one thread.  The thread that polls a queue passes on the completions
+ * A spread and the queues of its legs belong to one thread; a queue may be destroyed by a different one, between
+ * host_spread_stop and host_spread_detach.  The thread that polls a queue passes on the completions
  * whose user is part of a spread (host_answer_take), and continues the leg (host_spread_run).  A command costs no
  * allocation and no lock, and its cost does not depend on the number of others.
  */
@@ -42,9 +43,16 @@ struct host_spread_leg {
 	bool paused;			/* nothing is submitted */
 };
 int host_spread_attach(struct host_spread *spread, unsigned index, const struct host_spread_leg *leg);
+/*
+ * The queue is about to be destroyed, perhaps by a different thread: it is not used from now on.  What is outstanding
+ * stays so until the leg is detached, because the peer may still read its data.
+ */
+void host_spread_stop(struct host_spread *spread, unsigned index);
 /* The queue's commands were abandoned: the outstanding ones have failed, and no command is outstanding. */
 void host_spread_detach(struct host_spread *spread, unsigned index);
+/* The legs that can be written to, and those that were stopped and not detached. */
 uint32_t host_spread_attached(const struct host_spread *spread);
+uint32_t host_spread_stopped(const struct host_spread *spread);
 void host_spread_pause(struct host_spread *spread, unsigned index, bool paused);
 
 /*
