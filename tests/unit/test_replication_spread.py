@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from nvmf.engine import HostSpread
-from nvmf.initiator import TransportId
+from nvmf.initiator import TransportId, connect
+from nvmf.initiator.client.direct import Direct
 from nvmf.replication import (
     Deposed,
     FileReplica,
@@ -288,6 +289,29 @@ async def test_fewer_than_the_quorum_acknowledge_nothing() -> None:
                 await mirror.clean()
             for at in (0, 2, 4):
                 assert set(await everywhere(mirror, at * BLOCK, BLOCK)) == {b"\2" * BLOCK}
+
+
+async def test_a_queue_that_is_being_freed_is_not_written_to() -> None:
+    """Its memory is freed by a different thread, at any time after close()."""
+    told: list[tuple[int, int]] = []
+
+    def tell(has: int, failed: int) -> None:
+        told.append((has, failed))
+
+    async with targets(1) as (url,), connect(url) as controller:
+        spread = HostSpread(1)
+        assert Direct(controller.namespace(1)).join(spread, 0)
+        session = controller.connection.usable
+        assert session is not None
+        (queue,) = (one for one in session.queues if one.on_closed is not None)
+        assert spread.write(1, 0, bytes(BLOCK), tell, True) >= 0
+        closing = queue.close("closed by the test")
+        assert (spread.attached, spread.stopped) == (0, 1)
+        assert spread.write(1, 0, bytes(BLOCK), tell) < 0
+        spread.flush()
+        assert not told
+        await closing
+        assert (spread.attached, spread.stopped, told) == (0, 0, [(0, 1)])
 
 
 def test_a_spread_that_cannot_be() -> None:
