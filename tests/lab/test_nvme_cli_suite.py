@@ -133,7 +133,7 @@ def test_not_applicable(name: str) -> None:
 
 
 def test_features(controller: Controller, target: Steered, guest: Guest) -> None:
-    """Of the features that the suite reads, the target has those that are not PCIe's."""
+    """The target has the features that the suite reads, except those of PCIe."""
     done = guest.run(["sh", "-s", "-", controller.path], stdin=_FEATURES).check()
     found = dict(line.split() for line in done.stdout.splitlines())
     assert {feature for feature, status in found.items() if status == "0"} == set(FEATURES)

@@ -54,9 +54,24 @@ def allowed(queue: Iterable[str], guests: int) -> str | None:
     return None
 
 
-class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Groups of tests, one after the other, for each process."""
+
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test during which a process died, if it did; others run what it had not run.
+
+        xdist would give them its finished groups, too, in which nothing is to be run: a process
+        that gets one waits for the next one, which is given to processes that have run a test.
+        """
+        work = self.assigned_work[node].items()
+        self.assigned_work[node] = {
+            one: tests for one, tests in work if self._pending_of({one: tests})
+        }
+        found: str | None = super().remove_node(node)
+        return found
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         one = allowed(self.workqueue, self._guests_of_others(node))
@@ -75,6 +90,6 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Scheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     """Return our scheduler, whatever --dist says."""
-    return _Scheduling(config, log)
+    return Scheduling(config, log)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from support.sharing import GUESTS, allowed, group
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from support.sharing import GUESTS, Scheduling, allowed, group
 
 
 def test_a_kernel_goes_to_one_process() -> None:
@@ -42,3 +45,35 @@ def test_two_guests_at_most() -> None:
     assert allowed(queue, guests=GUESTS) == "a test"
     assert allowed(queue[:2], guests=GUESTS) is None
     assert allowed([], guests=0) is None
+
+
+@dataclass(eq=False)
+class _Process:
+    tests: list[int] = field(default_factory=list)
+    """The tests that it was told to run."""
+    shutting_down: bool = False
+
+    def send_runtest_some(self, tests: list[int]) -> None:
+        assert tests, "it would wait for more, and is given none before it has run a test"
+        self.tests += tests
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_others_run_the_rest_of_a_process_that_died() -> None:
+    tests = ["tests/unit/test_a.py::test_a", "tests/unit/test_b.py::test_b", "test_c"]
+    dead, idle = _Process(), _Process()
+    scheduling = Scheduling.__new__(Scheduling)
+    scheduling.log = lambda *_: None
+    scheduling.workqueue = OrderedDict()
+    scheduling.registered_collections = {dead: tests, idle: tests}
+    scheduling.assigned_work = {
+        dead: {tests[0]: {tests[0]: True}, tests[1]: {tests[1]: False}},
+        idle: {tests[2]: {tests[2]: True}},
+    }
+    assert scheduling.remove_node(dead) == tests[1]
+    assert idle.tests == [1]
+    assert not scheduling.workqueue
+    scheduling.mark_test_complete(idle, 1)
+    assert idle.shutting_down

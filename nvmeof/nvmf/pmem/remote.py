@@ -60,7 +60,7 @@ class RemoteMemory(Path):
         self.read_only = False
         """Opened without the right to write."""
         self._appends = asyncio.Lock()
-        """Of the append that is being sent: they are sent in order."""
+        """Held while an append is sent: they are sent in order."""
         self._gap = False
         """An append was not sent as a whole: the word of a later one would cover it."""
 
