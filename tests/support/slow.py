@@ -39,6 +39,8 @@ FILE = "NVMF_SLOW_CALLBACKS"
 """The environment variable with the path of the file for slow callbacks of other processes."""
 _FRESH = 0.25
 """Seconds for which the readings of the machine and of other threads are used."""
+_CONTINUES = 0.05
+"""Seconds until SIGCONT is handled: a different thread may receive it, a moment later."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _TESTS = Path(__file__).resolve().parents[1]
 _STORES = "storethread.py"
@@ -147,6 +149,22 @@ def _name(handle: Any) -> str | None:
     return repr(handle)
 
 
+_continued = -1.0
+"""When the process was last continued after a stop."""
+
+
+def _continue(*_: object) -> None:
+    """Handle SIGCONT: a test may have stopped the process within a callback."""
+    global _continued
+    _continued = time.monotonic()
+
+
+def _was_stopped(since: float) -> bool:
+    """Return whether the process was stopped in that time, and continued."""
+    time.sleep(_CONTINUES)
+    return _continued > since
+
+
 def watch(tell: Callable[[str], None]) -> None:
     """Measure every callback of this process from now on; tell is called with slow ones."""
     run = events.Handle._run
@@ -157,7 +175,7 @@ def watch(tell: Callable[[str], None]) -> None:
         if time.monotonic() - _thread.wall < _LEAST:
             return  # nor was either of them longer
         found = _thread.times()
-        if found.slow and (name := _name(handle)) is not None:
+        if found.slow and (name := _name(handle)) is not None and not _was_stopped(_thread.wall):
             tell(f"{found}: {name}")
 
     setattr(events.Handle, "_run", run_measured)  # noqa: B010
@@ -173,6 +191,5 @@ def watch_to_file() -> None:
         with open(path, "a") as file:
             file.write(f"process {os.getpid()}: {' '.join(line.split())}\n")
 
-    # A test may have stopped the process (SIGSTOP) within a callback: measure what follows.
-    signal.signal(signal.SIGCONT, lambda *_: _thread.begin())
+    signal.signal(signal.SIGCONT, _continue)
     watch(tell)

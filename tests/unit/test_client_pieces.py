@@ -146,6 +146,9 @@ class FakeHost:
         self.down = reason
         os.write(self._write, b"x")
 
+    def stop_spread(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed = True
         os.close(self._read)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -60,4 +61,5 @@ async def test_a_quorum_that_is_too_small_is_caught(tmp_path: Path) -> None:
         await cast.more(10)
         found = cast.history.violation()
     assert found is not None
-    assert "were both there at the same time" in found
+    # which of them depends on the block that is looked at first
+    assert re.search("were both there at the same time|was written and seen only while", found)
