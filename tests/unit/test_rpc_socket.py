@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import stat
@@ -20,6 +21,7 @@ from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
+from support.mirrorlab import until
 from support.rpclab import HANG, HOST, NQN, Client, Lab, connected, request
 
 # ---- the protocol ----
@@ -114,6 +116,27 @@ async def test_who_does_not_read(lab: Lab, client: Client, monkeypatch: pytest.M
                     greedy.write(request("rpc_get_methods") * 200)
                     await greedy.writer.drain()
         assert await client.result("rpc_get_methods")
+
+
+async def test_who_leaves_without_reading(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of its connection is taken: asyncio does not log it when that is freed."""
+    unheard: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    # It takes the error if it is freed before the future, which a collection does not promise.
+    monkeypatch.delattr(asyncio.StreamReaderProtocol, "__del__")
+    reader, writer = await asyncio.open_unix_connection(lab.rpc.path)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(request("rpc_get_methods") * 200)
+    await writer.drain()
+    await until(lambda: len(lab.rpc._clients) == 1)
+    await asyncio.sleep(0)
+    writer.transport.abort()
+    await until(lambda: not lab.rpc._clients)
+    del reader, writer
+    gc.collect()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not unheard
 
 
 async def test_a_long_answer_to_who_says_no_more(lab: Lab) -> None:

@@ -123,6 +123,8 @@ class RpcSocket:
         finally:
             del self._clients[task]
             writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()  # otherwise asyncio logs the error of a lost connection
 
     async def _serve(
         self,
