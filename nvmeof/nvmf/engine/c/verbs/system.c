@@ -176,8 +176,10 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return real_query_port(context, port, (struct _compat_ibv_port_attr *)attr);
 }
 
-/* Through the provider: the inline function of the header falls back to a symbol of the library. */
-/* Whether a context has all of these flags of the kernel. */
+/*
+ * Whether a context has all of these flags of the kernel.  Asks the provider: the inline function of the header falls
+ * back to a symbol of the library.
+ */
 static bool has_flags(struct ibv_context *context, uint64_t flags)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_device_ex);
