@@ -71,7 +71,7 @@ static void refused(struct rig *rig, const char *what, uint32_t off, int access,
 	mr = iw_reg_mr(rig->pd, rig->mem, 64, access);
 	send_atomic(rig, RO_OP_FETCH_ADD, RIG_PSN, mr->rkey, off, 1, 0);
 	CHECK(rig_answered(rig, RO_OP_ACK, RIG_PSN) && rig->got[RO_BTH] == nak);
-	CHECK(ro_qp_state(rig->qp) == IBV_QPS_ERR && !value(rig, 56) && !value(rig, 64));
+	CHECK(rig_state(rig) == IBV_QPS_ERR && !value(rig, 56) && !value(rig, 64));
 	iw_dereg_mr(mr);
 	rig_close(rig);
 }

@@ -161,7 +161,7 @@ static void flush_refused(struct rig *rig, const char *what, uint32_t feth, int 
 		return;
 	mr = iw_reg_mr(rig->pd, rig->mem, 64, access);
 	send_flush(rig, RIG_PSN, feth, mr->rkey, (uintptr_t)rig->mem + off, len);
-	CHECK(nak(rig, RIG_PSN, syndrome) && ro_qp_state(rig->qp) == IBV_QPS_ERR);
+	CHECK(nak(rig, RIG_PSN, syndrome) && rig_state(rig) == IBV_QPS_ERR);
 	iw_dereg_mr(mr);
 	rig_close(rig);
 }
@@ -176,7 +176,7 @@ static void write_refused(struct rig *rig, const char *what, uint64_t off, uint3
 		return;
 	mr = iw_reg_mr(rig->pd, rig->mem, 64, access);
 	send_atomic_write(rig, RIG_PSN, mr->rkey, (uintptr_t)rig->mem + off, said, sent);
-	CHECK(nak(rig, RIG_PSN, syndrome) && ro_qp_state(rig->qp) == IBV_QPS_ERR);
+	CHECK(nak(rig, RIG_PSN, syndrome) && rig_state(rig) == IBV_QPS_ERR);
 	for (uint32_t i = 0; i < 128; i++)
 		CHECK(!rig->mem[i]);
 	iw_dereg_mr(mr);

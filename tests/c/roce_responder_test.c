@@ -90,7 +90,7 @@ static void unasked(struct rig *rig)
 static void refused(struct rig *rig, const char *what, uint8_t nak, uint32_t psn)
 {
 	CHECK(rig_answered(rig, RO_OP_ACK, psn) && aeth(rig) == nak, "(%s)", what);
-	CHECK(ro_qp_state(rig->qp) == IBV_QPS_ERR, "(%s)", what);
+	CHECK(rig_state(rig) == IBV_QPS_ERR, "(%s)", what);
 	for (uint32_t i = 128; i < RIG_MEM; i++)
 		if (rig->mem[i]) {
 			CHECK(false, "(%s wrote at %u)", what, i);

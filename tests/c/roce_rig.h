@@ -97,6 +97,20 @@ static inline void rig_close(struct rig *rig)
 	close(rig->fd);
 }
 
+/*
+ * The queue pair's state.  The helper sends a NAK and changes the state afterwards, under one lock: without it, the
+ * peer could receive the NAK and find the old state.
+ */
+static inline int rig_state(struct rig *rig)
+{
+	int state;
+
+	iw_lock(&rig->qp->lock);
+	state = ro_qp_state(rig->qp);
+	iw_unlock(&rig->qp->lock);
+	return state;
+}
+
 typedef uint32_t rig_icrc(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len);
 
 /* Send len bytes that follow a BTH, the pad among them, from the peer to a port, with this ICRC. */

@@ -79,10 +79,10 @@ static void message_at_another_port(struct rig *rig)
 	f.kind = RO_CM_DREQ;
 	send_message(rig, rig->other, &f);
 	CHECK(told_over(rig));
-	CHECK(ro_qp_state(rig->qp) == IBV_QPS_RTS);
+	CHECK(rig_state(rig) == IBV_QPS_RTS);
 	send_message(rig, rig->port, &f);
 	CHECK(told_over(rig));
-	CHECK(ro_qp_state(rig->qp) == IBV_QPS_ERR);
+	CHECK(rig_state(rig) == IBV_QPS_ERR);
 	pthread_mutex_lock(&iw_cm_lock);
 	id->port = NULL;
 	id->id.qp = NULL;
