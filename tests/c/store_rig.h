@@ -3,6 +3,7 @@
 #ifndef TESTS_STORE_RIG_H
 #define TESTS_STORE_RIG_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -82,6 +83,57 @@ static bool wait_for(struct store_ring *ring, const int *calls)
 	return *calls == 1;
 }
 
+/* Prints a file in /proc. */
+static void tell_file(const char *format, ...)
+{
+	char path[512], line[512];
+	va_list args;
+	FILE *file;
+
+	va_start(args, format);
+	vsnprintf(path, sizeof(path), format, args);
+	va_end(args);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		printf("     %s: %s", path, line);
+	if (file)
+		fclose(file);
+}
+
+/*
+ * For a request that does not end: what each thread, the kernel's workers among them, does (its stack is readable by
+ * root only), and what the kernel tells of each ring.
+ */
+static void tell_threads(void)
+{
+	struct dirent *entry;
+	char link[512], to[64];
+	DIR *all = opendir("/proc/self/task");
+
+	while (all && (entry = readdir(all))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		tell_file("/proc/self/task/%s/comm", entry->d_name);
+		tell_file("/proc/self/task/%s/stat", entry->d_name);
+		tell_file("/proc/self/task/%s/stack", entry->d_name);
+	}
+	if (all)
+		closedir(all);
+	all = opendir("/proc/self/fd");
+	while (all && (entry = readdir(all))) {
+		ssize_t length;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%s", entry->d_name);
+		length = readlink(link, to, sizeof(to) - 1);
+		to[length > 0 ? length : 0] = '\0';
+		if (strstr(to, "io_uring"))
+			tell_file("/proc/self/fdinfo/%s", entry->d_name);
+	}
+	if (all)
+		closedir(all);
+	fflush(stdout);
+}
+
 static uint16_t run(struct store_ring *ring, struct store *store, enum store_op op,
 		    uint64_t offset, uint64_t length, void *buffer, uint32_t flags)
 {
@@ -91,6 +143,7 @@ static uint16_t run(struct store_ring *ring, struct store *store, enum store_op 
 	store_submit(ring, store, &request.io);
 	if (!wait_for(ring, &request.calls)) {
 		check(false, "request of op %d was called back %d times", op, request.calls);
+		tell_threads();
 		exit(check_report());
 	}
 	if (getenv("STORE_TEST_TRACE") && request.status)
