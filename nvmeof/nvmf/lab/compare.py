@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes half a second to import
 
 from nvmf.lab.errors import LabError
 from nvmf.lab.tidy import Row
@@ -69,7 +69,7 @@ def interval(
         means = random.choice(sample, (_RESAMPLES, n)).mean(axis=1) - sample.mean()
         deviations += sign * means * np.sqrt(n / (n - 1))
     freedom = _freedom(first, second)
-    tail = float(norm.cdf(t.ppf((1 - confidence) / 2, freedom)))
+    tail = float(ndtr(stdtrit(freedom, (1 - confidence) / 2)))
     low, high = np.quantile(deviations, [tail, 1 - tail])
     return tuple(np.exp([difference, difference + low, difference + high]).tolist())
 
@@ -88,7 +88,7 @@ def _probability(a: np.ndarray, b: np.ndarray) -> float:
     error = float(np.sqrt(first.var(ddof=1) / len(first) + second.var(ddof=1) / len(second)))
     if not error:
         return 0.0 if difference else 1.0
-    return float(2 * t.sf(abs(difference) / error, _freedom(first, second)))
+    return float(2 * stdtr(_freedom(first, second), -abs(difference) / error))
 
 
 def significant(ps: Sequence[float], rate: float) -> list[bool]:
