@@ -10,6 +10,9 @@ UDP port.
 
 An emulated guest takes a whole processor, the other tests mostly wait.  So two processes at most
 have a guest at the same time, and further ones run the other tests meanwhile.
+
+The files named in _TOGETHER have one group each, because all of their tests use one slow fixture,
+which each process would make for itself.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ _KERNEL = re.compile(
     r"tests/lab/(test_over_time|test_systemd|test_two_hosts)?.*[\[-](\d+\.\d+|newest)[\]-]"
 )
 _SERVED = re.compile(r"tests/interop/\w+\.py")
+_TOGETHER = re.compile(r"tests/unit/test_storage_lab_results\.py")
 
 
 def group(test: str) -> str:
@@ -33,8 +37,8 @@ def group(test: str) -> str:
         return f"kernel {found[2]} {found[1] or ''}"
     if "roce" in test:
         return "roce"
-    served = _SERVED.match(test)
-    return served[0] if served else test
+    file = _SERVED.match(test) or _TOGETHER.match(test)
+    return file[0] if file else test
 
 
 def is_guest(one: str) -> bool:

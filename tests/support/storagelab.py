@@ -43,6 +43,13 @@ bs = "4k"
 """
 
 
+def write(folder: Path, *parts: str) -> Path:
+    """Write a description of these parts."""
+    path = folder / "lab.toml"
+    path.write_text("".join(parts))
+    return path
+
+
 def command(words: tuple[str | Path, ...]) -> list[str]:
     """The command line; a run makes no report, which takes longer than most runs of tests."""
     more = ["--no-report"] if words[0] == "run" else []

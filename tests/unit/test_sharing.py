@@ -29,6 +29,12 @@ def test_a_served_target_is_one_process_s() -> None:
     assert group(one) != group("tests/interop/test_random.py::test_commands[io-0]")
 
 
+def test_a_slow_fixture_is_made_once() -> None:
+    one = "tests/unit/test_storage_lab_results.py::test_csv"
+    assert group(one) == group("tests/unit/test_storage_lab_results.py::test_nothing_is_left_to_do")
+    assert group("tests/unit/test_storage_lab_run.py::test_set_up_and_tear_down") != group(one)
+
+
 def test_one_process_has_the_udp_port() -> None:
     one = "tests/unit/test_roce.py::test_all_addresses"
     assert group(one) == group("tests/unit/test_doctor.py::test_roce_port_of_the_kernel[True]")
