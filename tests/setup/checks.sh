@@ -48,6 +48,24 @@ both() {
     return "$both_status"
 }
 
+# ruff and mypy in the background: mypy is one process, and a build does not always have work for each
+# processor. What they say is shown by lint_told.
+lint_beside() {
+    mkdir -p build/log
+    (
+        lint
+        [ -z "$failed" ]
+    ) >build/log/lint.log 2>&1 </dev/null 9>&- &
+    lint_process=$!
+}
+
+lint_told() {
+    wait "$lint_process"
+    lint_status=$?
+    cat build/log/lint.log
+    return "$lint_status"
+}
+
 # Of the sanitized tree only what ctest runs: its Python binding takes minutes, and only --asan uses it.
 build_tree() {
     case $1 in
@@ -129,9 +147,7 @@ cmd_test() {
     forget_second_attempts
     lock
     do_setup
-    unlock
-    lint
-    lock
+    lint_beside
     install_packages aarch64_packages
     install_packages manual_packages
     install_packages verbs_packages
@@ -142,6 +158,7 @@ cmd_test() {
     prepare_lab_ahead
     stage "build, and build under ASan and UBSan" both build_tree
     unlock
+    lint_told || failed="$failed${failed:+, }lint"
     case $failed in *build*) die "failed: $failed. The rest waits for the build." ;; esac
     stage "engine for aarch64" check_aarch64
     stage "C tests, and C tests under ASan and UBSan" both run_ctest
