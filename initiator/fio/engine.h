@@ -36,7 +36,7 @@ struct nvmeof_options {
 enum { DEVICE_IWARP, DEVICE_SYSTEM, DEVICE_ROCE };
 /* How writes become persistent; the methods from write-read on use remote memory (memory.c). */
 enum { METHOD_NONE, METHOD_NVME_FUA, METHOD_NVME_WRITE_FLUSH, METHOD_WRITE_READ, METHOD_WRITE_FLUSH,
-       METHOD_WRITE_SEND, METHOD_FLOOR };
+       METHOD_WRITE_FLUSH_TAIL, METHOD_WRITE_SEND, METHOD_FLOOR };
 enum { WRITE_MODE_WRITE, WRITE_MODE_ZEROES, WRITE_MODE_VERIFY };
 
 /* State that sessions on one RDMA device share: their queues are polled together. */
@@ -177,6 +177,8 @@ struct io_u *nvmeof_event(struct thread_data *td, int event);
 /* ---- memory.c: the same calls, for jobs on remote memory ---- */
 
 bool memory_chosen(const struct thread_data *td);
+/* Bytes of a range of this size that a file has: with write-flush-tail it ends before the tail word. */
+uint64_t memory_file_size(const struct nvmeof_options *options, uint64_t size);
 int memory_identify(const struct trid *trid, const struct nvmeof_options *options, struct host_namespace_info *info,
 		    char *text, size_t len);
 int memory_init(struct thread_data *td);

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs on remote memory: method=write-read, write-flush, write-send or floor.  A file is a memory connection; an io_u
- * has the slot of its number on each of them.  A lost connection is not established again: its I/O fails.
+ * Jobs on remote memory: method=write-read, write-flush, write-flush-tail, write-send or floor.  A file is a memory
+ * connection; an io_u has the slot of its number on each of them.  A lost connection is not established again: its I/O
+ * fails.
+ *
+ * With write-flush-tail the last 8 bytes of the range, aligned to 8, are a tail word as a log has it: it counts the
+ * writes of the connection.
  *
  * Runs in the job's own thread or process, as io.c does.
  */
 #include "engine.h"
 #include "memory/client_open.h"
 
+#include <endian.h>
 #include <poll.h>
 
-enum { BATCH = 32, YIELD_EVERY = 64, FILES = 64, SLEEP_MS = 500 };
+enum { BATCH = 32, YIELD_EVERY = 64, FILES = 64, SLEEP_MS = 500, TAIL_BYTES = 8 };
 
 struct memory {
 	struct thread_data *td;
 	const struct nvmeof_options *options;
 	struct memory_client *clients[FILES];	/* by fileno; NULL once lost */
+	uint64_t writes[FILES];			/* by fileno: the next tail word */
 	unsigned nclients, depth, queued;
 	struct io_u **under_way;		/* by index */
 	struct io_u **finished, **events;	/* a ring, and the last getevents */
@@ -29,10 +35,23 @@ bool memory_chosen(const struct thread_data *td)
 	return o->method >= METHOD_WRITE_READ;
 }
 
+static bool memory_has_tail(const struct nvmeof_options *o)
+{
+	return o->method == METHOD_WRITE_FLUSH_TAIL;
+}
+
+uint64_t memory_file_size(const struct nvmeof_options *o, uint64_t size)
+{
+	if (!memory_has_tail(o))
+		return size;
+	return size < TAIL_BYTES ? 0 : (size - TAIL_BYTES) & ~(uint64_t)(TAIL_BYTES - 1);
+}
+
 static enum memory_method memory_method_of(const struct nvmeof_options *o)
 {
 	return o->method == METHOD_WRITE_READ ? MEMORY_WRITE_READ :
 	       o->method == METHOD_WRITE_FLUSH ? MEMORY_WRITE_FLUSH :
+	       o->method == METHOD_WRITE_FLUSH_TAIL ? MEMORY_WRITE_FLUSH_TAIL :
 	       o->method == METHOD_WRITE_SEND ? MEMORY_WRITE_SEND : MEMORY_FLOOR;
 }
 
@@ -41,6 +60,7 @@ static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char
 {
 	const uint32_t needs = o->method == METHOD_WRITE_READ ? MEMORY_MEDIA | MEMORY_PLACED :
 			       o->method == METHOD_WRITE_FLUSH ? MEMORY_MEDIA | MEMORY_FLUSHED :
+			       memory_has_tail(o) ? MEMORY_MEDIA | MEMORY_FLUSHED | MEMORY_ATOMIC :
 			       o->method == METHOD_WRITE_SEND ? MEMORY_MEDIA | MEMORY_PERSISTS : 0;
 
 	if (o->ignore_assumptions || !(needs & ~platform))
@@ -49,7 +69,8 @@ static bool memory_holds(const struct nvmeof_options *o, uint32_t platform, char
 		 "(set ignore_assumptions=1 to measure it nevertheless)",
 		 !(platform & MEMORY_MEDIA) ? "the range is on media that keep their content without power" :
 		 needs & MEMORY_PLACED ? "an RDMA WRITE is persistent before a following RDMA READ is answered" :
-		 needs & MEMORY_FLUSHED ? "an RDMA FLUSH makes its range persistent before it is answered" :
+		 needs & ~platform & MEMORY_FLUSHED ? "an RDMA FLUSH makes its range persistent before it is answered" :
+		 needs & MEMORY_ATOMIC ? "it carries out an ATOMIC WRITE as a whole, after the FLUSHes before it" :
 		 "its processor makes a range persistent before it answers");
 	return false;
 }
@@ -81,9 +102,9 @@ static struct memory_client *memory_connect(const struct trid *trid, const struc
 	client = where.connection.verbs ? memory_client_open(&where, &range, text, len) : NULL;
 	if (!client)
 		return NULL;
-	if (o->method == METHOD_WRITE_FLUSH && !memory_client_flushes(client)) {
-		snprintf(text, len, "method=write-flush needs RDMA FLUSH, which this host's device does not have: "
-			 "device=roce has it");
+	if ((o->method == METHOD_WRITE_FLUSH || memory_has_tail(o)) && !memory_client_flushes(client)) {
+		snprintf(text, len, "method=%s needs RDMA FLUSH, which this host's device does not have: "
+			 "device=roce has it", memory_has_tail(o) ? "write-flush-tail" : "write-flush");
 		memory_client_free(client);
 		errno = EOPNOTSUPP;
 		return NULL;
@@ -91,6 +112,13 @@ static struct memory_client *memory_connect(const struct trid *trid, const struc
 	if (!read_only && !memory_holds(o, range.platform, text, len)) {
 		memory_client_free(client);
 		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (memory_has_tail(o) && memory_client_tail_at(client, memory_file_size(o, range.size))) {
+		snprintf(text, len, "method=write-flush-tail needs 8 bytes for the tail word: the range has %llu",
+			 (unsigned long long)range.size);
+		memory_client_free(client);
+		errno = EINVAL;
 		return NULL;
 	}
 	*size = range.size;
@@ -206,6 +234,11 @@ enum fio_q_status memory_queue(struct thread_data *td, struct io_u *io_u)
 	}
 	if (!reads)
 		memcpy(memory_client_slot(client, io_u->index), io_u->xfer_buf, io_u->xfer_buflen);
+	if (!reads && memory_has_tail(m->options)) {
+		const uint64_t word = htole64(++m->writes[io_u->file->fileno]);
+
+		memcpy(memory_client_word(client, io_u->index), &word, sizeof(word));
+	}
 	if (memory_client_begin(client, io_u->index, reads ? MEMORY_READ : memory_method_of(m->options),
 				io_u->offset, (uint32_t)io_u->xfer_buflen)) {
 		io_u->error = EIO;	/* a lost connection is found by the next poll */

@@ -194,6 +194,8 @@ static struct fio_option options[] = {
 			  .help = "Remote memory: RDMA WRITE, then RDMA READ" },
 			{ .ival = "write-flush", .oval = METHOD_WRITE_FLUSH,
 			  .help = "Remote memory: RDMA WRITE, then RDMA FLUSH (device roce)" },
+			{ .ival = "write-flush-tail", .oval = METHOD_WRITE_FLUSH_TAIL,
+			  .help = "The same, then ATOMIC WRITE of a tail word, and its FLUSH (device roce)" },
 			{ .ival = "write-send", .oval = METHOD_WRITE_SEND,
 			  .help = "Remote memory: RDMA WRITE, then a request to the target's processor" },
 			{ .ival = "floor", .oval = METHOD_FLOOR,
@@ -238,7 +240,7 @@ static int nvmeof_setup(struct thread_data *td)
 			log_err("nvmeof: the target does not support Dataset Management, which trims need\n");
 			return 1;
 		}
-		f->real_file_size = info.blocks * info.block_size;
+		f->real_file_size = memory_file_size(td->eo, info.blocks * info.block_size);
 		f->filetype = FIO_TYPE_BLOCK;
 		fio_file_set_size_known(f);
 	}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from nvmf.config import loads
+from nvmf.pmem.remote import RemoteMemory
 from nvmf.target.sync import Target
 from nvmf.target.sync import serve as serve_sync
 from support.memorylab import CONFIG, HOST, NQN, OTHER, READER, over_roce
@@ -95,6 +97,38 @@ def test_write_flush_on_roce(fio: Path, fio_engine: Path) -> None:
         status, _, said = run(fio, fio_engine, target, *words, "--ignore_assumptions=1")
         assert status != 0
         assert "method=write-flush needs RDMA FLUSH" in said
+
+
+async def last_word(url: str) -> int:
+    memory = await RemoteMemory.connect(
+        url, force=True, hostnqn=HOST, device="roce", host_traddr=own_address()
+    )
+    try:
+        return int.from_bytes(await memory.read(memory.size - 8, 8), "little")
+    finally:
+        await memory.close()
+
+
+def test_write_flush_tail_on_roce(fio: Path, fio_engine: Path) -> None:
+    """The tail word counts the writes, and the file ends before it."""
+    address = own_address()
+    with serve_sync(loads(over_roce(address, CONFIG.replace("4MiB", "1MiB")))) as target:
+        words = ["--rw=write", "--bs=4088", "--verify=crc32c", "--verify_fatal=1", "--iodepth=16"]
+        words += ["--method=write-flush-tail", "--device=roce", f"--traddr={address}"]
+        status, found, said = run(fio, fio_engine, target, *words, "--ignore_assumptions=1")
+        assert status == 0, said
+        job = found["jobs"][0]
+        count = ((1 << 20) - 8) // 4088
+        assert job["write"]["total_ios"] == job["read"]["total_ios"] == count
+        assert asyncio.run(last_word(target.url)) == count
+        status, _, said = run(fio, fio_engine, target, *words)
+        assert status != 0
+        assert "does not confirm that the range is on media" in said
+    with serve_sync(loads(CONFIG)) as target:
+        words = ["--rw=write", "--bs=4k", "--size=64k", "--method=write-flush-tail"]
+        status, _, said = run(fio, fio_engine, target, *words, "--ignore_assumptions=1")
+        assert status != 0
+        assert "method=write-flush-tail needs RDMA FLUSH" in said
 
 
 def test_refusals_are_sentences(fio: Path, fio_engine: Path) -> None:

@@ -54,6 +54,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "  nvme-write-flush  an NVMe Write, then a Flush\n"
         "  write-read        an RDMA WRITE, and an RDMA READ behind it\n"
         "  write-flush       an RDMA WRITE, and an RDMA FLUSH of the same bytes (device roce)\n"
+        "  write-flush-tail  the same, then an ATOMIC WRITE of a tail word, and its FLUSH\n"
         "  write-send        an RDMA WRITE, and a request behind it to the target's processor\n"
         "\n"
         "A method is refused if the target does not confirm what the method assumes of it;\n"
