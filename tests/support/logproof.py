@@ -2,7 +2,8 @@
 """One seed of the proof of Log: appends, truncations, losses and power failures at any step.
 
 With tail words, an acknowledged frame may also be damaged on all replicas: the log may then refuse
-to open, but not open without the frame.
+to open, but not open without the frame.  If some writers do not write tail words, only a frame is
+damaged of which a later one says that it was acknowledged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from nvmf.replication.recovery import LogTasks
 from support.powermodel import Rack
 
 SHAPES = ((1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 3), (3, 1), (5, 3))
+NARROW_SHAPES = ((3, 2), (3, 2), (5, 3))
+"""Shapes in which a new writer does not need all replicas."""
 UNIT = 64
 RING = 96 * UNIT
 SIZE = 8192 + RING
@@ -55,20 +58,36 @@ class LogProof:
         *,
         unpersisted: str = "",
         early: str = "",
+        skipped: str = "",
         tail: bool = False,
         damage: float = 0.0,
+        mixed: bool = False,
+        narrow: bool = False,
+        line: int = UNIT,
     ) -> None:
+        """Arguments:
+
+        skipped: A write that is not done at all, see Rack.
+        damage: How often an acknowledged frame is damaged on all replicas.
+        mixed: Not all writers write tail words, also with damage.
+        narrow: A new writer reaches only as many replicas as it needs, and often dies early;
+            half of the logs become full.
+        line: Bytes that survive together when the power fails.
+        """
         size = SIZE + form.SLOT * tail
         self.rack = Rack(seed, 1, size)
         self.random = self.rack.random
-        legs, self.quorum = self.random.choice(SHAPES)
-        self.rack = Rack(seed, legs, size)
+        legs, self.quorum = self.random.choice(NARROW_SHAPES if narrow else SHAPES)
+        self.rack = Rack(seed, legs, size, line=line)
         self.random = self.rack.random
         self.choice = Random(seed)
         """The random numbers of tail words, so that the seeds without them are unchanged."""
         self.tail = tail
         self.damage = damage
-        """How often a frame is damaged; then all replicas write tail words."""
+        self.mixed = mixed or not damage
+        self.narrow = narrow
+        self.keeps = narrow and self.choice.random() < 0.5
+        """The log is seldom truncated, so that there is no room even for new epochs."""
         self.damaged = self.refused = False
         self.writer = 0
         self.count = 0
@@ -78,7 +97,7 @@ class LogProof:
         self.fulls = self.checked = self.recoveries = 0
         core = LogTasks(legs, self.quorum)
         self.finish(core, core.run(Op(), core.create(UUID, UNIT, RING, tail=tail)))
-        self.rack.unpersisted, self.rack.early = unpersisted, early
+        self.rack.unpersisted, self.rack.early, self.rack.skipped = unpersisted, early, skipped
 
     def finish(self, core: LogTasks, op: Op) -> None:
         """Run until an operation has ended."""
@@ -93,14 +112,23 @@ class LogProof:
             core = LogTasks(len(self.rack.legs), self.quorum)
             able = self._able()
             core.tails = able.__getitem__
+            if self.keeps:
+                core.reserve = 1
             self.writer += 1
             legs = range(len(self.rack.legs))
             self.rack.cut = [trial < 50 and self.random.random() < 0.2 for _ in legs]
+            if self.narrow and trial < 6:
+                reached = self.choice.sample(legs, core.takeover)
+                self.rack.cut = [leg not in reached for leg in legs]
             left = self.random.choice([1000000, self.random.randrange(60)])
+            if self.narrow and trial < 6:
+                left = self.choice.randrange(100)
             op = core.run(Op(), core.recover())
             self.rack.start(self.writer, core)
             while not op.done and left:
                 left -= 1
+                if self.narrow and trial < 6 and self._changes() and self.choice.random() < 0.3:
+                    break
                 if not self.rack.step():
                     raise Broken("recovery waits for nothing")
             if not op.done:
@@ -120,15 +148,19 @@ class LogProof:
             core.abandon()
         raise Broken("the log never opened")
 
+    def _changes(self) -> bool:
+        """Whether recovery is at a step after which replicas may differ: copies, or a new epoch."""
+        return any(effect.why in ("copy", "epoch") for _, _, effect in self.rack.flight)
+
     def _able(self) -> list[bool]:
         """Whether each replica writes tail words, for the next writer."""
         if not self.tail:
             return [False] * len(self.rack.legs)
-        return [bool(self.damage) or self.choice.random() < 0.8 for _ in self.rack.legs]
+        return [not self.mixed or self.choice.random() < 0.8 for _ in self.rack.legs]
 
-    def spoil(self) -> None:
+    def spoil(self, core: LogTasks) -> None:
         """Damage an acknowledged frame on all replicas."""
-        known = sorted(at for at in self.sent.values() if at is not None and at >= self.head)
+        known = self._told(core) if self.mixed else self._known()
         if not known or self.choice.random() >= self.damage:
             return
         lsn = known[-1] if self.choice.random() < 0.7 else self.choice.choice(known)
@@ -137,6 +169,19 @@ class LogProof:
             media.media[at] ^= 0xFF
             media.view[at] ^= 0xFF
         self.damaged = True
+
+    def _known(self) -> list[int]:
+        """The LSNs of acknowledged records."""
+        return sorted(at for at in self.sent.values() if at is not None and at >= self.head)
+
+    def _told(self, core: LogTasks) -> list[int]:
+        """The LSNs of frames of which a later one says that they were acknowledged, the first frame
+        of the epoch last.
+        """
+        there = [frame for frame in core.frames if frame.end <= core.acked]
+        told = [frame for frame in there if frame.end <= there[-1].committed]
+        told.sort(key=lambda frame: (frame.epoch == core.header.epoch, -frame.lsn))
+        return [frame.lsn for frame in told]
 
     def fail(self) -> None:
         if self.random.random() < 0.7:
@@ -190,7 +235,7 @@ class LogProof:
 
     def truncate(self, core: LogTasks) -> None:
         known = sorted(lsn for lsn in self.sent.values() if lsn is not None)
-        if not known:
+        if not known or (self.keeps and self.choice.random() < 0.9):
             return
         upto = self.random.choice(known)
         asked = core.head
@@ -204,20 +249,25 @@ class LogProof:
         core.run(Op(then), core.truncate(upto))
 
     def run(self, rounds: int = 3) -> None:
+        rounds = 10 if self.narrow else rounds
         with contextlib.suppress(Refused):
             self._run(rounds)
 
     def _run(self, rounds: int) -> None:
         for _ in range(rounds):
             core = self.start()
-            for _ in range(self.random.randrange(1, 120)):
+            while self.keeps and not self.fulls and core.state is LogState.OPEN:
+                self.append(core)
+                self.rack.start(self.writer, core)
+                self.rack.step()
+            for _ in range(self.random.randrange(1, 16 if self.narrow else 120)):
                 self.turn(core)
                 self.rack.start(self.writer, core)
                 if core.state is not LogState.OPEN:
                     break
             self.fail()
             core.abandon()
-            self.spoil()
+            self.spoil(core)
         self.rack.cut = [False] * len(self.rack.legs)
         self.start()
 

@@ -122,6 +122,7 @@ class Rack:
         line: int = 64,
         unpersisted: str = "",
         early: str = "",
+        skipped: str = "",
         counted: float = 0.0,
     ) -> None:
         self.random = Random(seed)
@@ -130,7 +131,7 @@ class Rack:
         self.counted = counted
         """The share of writes to several replicas whose answers are counted."""
         self.legs = [Media(self.random, size, line) for _ in range(legs)]
-        self.unpersisted, self.early = unpersisted, early
+        self.unpersisted, self.early, self.skipped = unpersisted, early, skipped
         self.cut = [False] * legs
         self.frozen = [False] * legs
         self.flight: list[tuple[int, Machine, Effect]] = []
@@ -248,6 +249,8 @@ class Rack:
             core.failed(effect, Fenced(f"replica {effect.leg} has a different writer"))
         elif effect.tail:
             del self.parts[effect]
+            core.finished(effect)
+        elif effect.why == self.skipped:
             core.finished(effect)
         else:
             leg.write(effect.offset, effect.data)

@@ -86,6 +86,40 @@ async def test_log_that_is_full(tmp_path: Path) -> None:
             await log.append(bytes(1 << 20))
 
 
+async def test_log_without_room_for_a_new_epoch(tmp_path: Path) -> None:
+    """A new writer needs all replicas then, and can truncate the log."""
+    paths = files(tmp_path)
+    async with Log(on(paths), 2) as log:
+        await log.create()
+        for size in (20000, 1):
+            with pytest.raises(LogFull, match="truncate"):
+                while True:
+                    last = await log.append(bytes(size))
+        records = await everything(log)
+    away = paths[2].rename(tmp_path / "away")
+    taken = 0
+    with pytest.raises(QuorumLost, match="no room even for a new epoch: 3 of 3 replicas are"):
+        while True:
+            async with Log(on(paths), 2) as log:
+                await log.recover()
+                taken += 1
+    assert taken == logformat.RESERVE
+    away.rename(paths[2])
+    for _ in range(2):
+        async with Log(on(paths), 2) as log:
+            await log.recover()
+            assert await everything(log) == records
+            with pytest.raises(LogFull, match="truncate"):
+                await log.append(b"more")
+    async with Log(on(paths), 2) as log:
+        await log.recover()
+        await log.truncate(last)
+        await log.append(b"more")
+    async with Log(on(paths), 2) as log:
+        await log.recover()
+        assert (await everything(log))[-2:] == [b"\0", b"more"]
+
+
 async def test_log_with_damaged_frames(tmp_path: Path) -> None:
     paths = files(tmp_path)
     async with Log(on(paths), 2) as log:

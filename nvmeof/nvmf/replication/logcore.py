@@ -7,8 +7,8 @@
 - A new writer needs max(q, n - q + 1) replicas.  It fences them, claims an epoch higher than any
   that it finds, takes the run of frames whose last one has the highest epoch (then the longest),
   copies it to the others, and ends it with a frame of its own epoch.  Only when a quorum has that
-  frame is the log open.  Any two sets of so many replicas, and each of them and each quorum, have a
-  replica in common.
+  frame is the log open.  (If there is no room for the frame, all replicas are needed.)  Any two
+  sets of so many replicas, and each of them and each quorum, have a replica in common.
 - Space is used again only when a quorum has the header with the new head.
 - A replica's tail word says that it has had all frames before an LSN, the last of them with an
   epoch.  It is written behind each frame, and cleared before frames that it covers are replaced.
@@ -85,6 +85,7 @@ class LogCore(LegMachine[LogLeg]):
             raise ValueError(f"a quorum of {quorum} of {legs} replicas")
         super().__init__([LogLeg() for _ in range(legs)], quorum)
         self.depth = depth
+        self.reserve = form.RESERVE
         self.state = LogState.CLOSED
         self.header = Header(b"", legs, quorum, 0, 1, 0)
         self.frames: list[Frame] = []
@@ -176,14 +177,15 @@ class LogCore(LegMachine[LogLeg]):
         content: bytes,
         chosen: list[tuple[Append, int]],
         *,
-        reserve: int = form.RESERVE,
+        reserve: int | None = None,
     ) -> bool:
         """Write a frame to all replicas that are in; False if the log is full."""
         unit = self.header.unit
         length = -(-(form.FRAME_HEAD + len(content)) // unit) * unit
         room = self.header.capacity - self.tail % self.header.capacity
         skip = room if room < length else 0
-        spare = self.header.capacity - (self.tail - self.head) - reserve * self._least()
+        kept = (self.reserve if reserve is None else reserve) * self._least()
+        spare = self.header.capacity - (self.tail - self.head) - kept
         if length + skip > spare:
             return False
         if skip:

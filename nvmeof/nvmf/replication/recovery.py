@@ -148,14 +148,19 @@ class LogTasks(LogSteps):
         return upto
 
     def _begin(self) -> Steps[None]:
-        """Open the log with a frame of the new epoch, on a quorum."""
+        """Open the log with a frame of the new epoch, on a quorum.
+
+        If there is no room for it, all replicas are needed: they are all the same now, so that no
+        later writer can find a different end of the log, which is what the frame prevents.
+        """
         for index in self.joining():
             self.legs[index].state = LegState.IN
             self.legs[index].prefix = self.tail
-        before = self.tail
         if not self.put(form.EPOCH, b"", [], reserve=0):
-            raise ReplicationError("cannot open the log: it has no room even for a new epoch")
-        while self.acked <= before or self.flight:
+            what = "open the log, which has no room even for a new epoch"
+            self._need(len(self.legs), what, LegState.IN)
+            self.progress()
+        while self.acked < self.tail or self.flight:
             self._need(self.quorum, "open the log", LegState.IN)
             yield self.settled
         self.state = LogState.OPEN
