@@ -3,10 +3,12 @@
 
 The tests of a guest's kernel go to one process, in their order: it boots that guest once.  The
 slow ones on one kernel form a group of their own, as do those of a guest with systemd, and those
-of two hosts: the process that has finished the other kernel's takes them. So does each file of
-tests/interop, because most of its tests share a served target.  Tests with roce in their names go
-to one process, because a socket for all addresses excludes those for one address: RoCEv2 has one
-UDP port.
+of two hosts: the process that has finished the other kernel's takes them.  Most tests run on one
+kernel only: if the whole lab runs, they are two groups.
+
+Each file of tests/interop goes to one process too, because most of its tests share a served target.
+Tests with roce in their names go to one process, because a socket for all addresses excludes those
+for one address: RoCEv2 has one UDP port.
 
 An emulated guest takes a whole processor, the other tests mostly wait.  So two processes at most
 have a guest at the same time, and further ones run the other tests meanwhile.
@@ -17,6 +19,7 @@ which each process would make for itself.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -31,10 +34,22 @@ _SERVED = re.compile(r"tests/interop/\w+\.py")
 _TOGETHER = re.compile(r"tests/unit/test_storage_lab_results\.py")
 
 
+_MOST = "6.12"
+"""The kernel on which all tests of the lab run."""
+_LATE = "tests/lab/test_o"
+"""Files after this name are about half of them."""
+
+
+def half(test: str, kernel: str) -> str:
+    """Return which half of the kernel's tests a test is in; "" if they are one group."""
+    whole = os.environ.get("NVMF_LAB") == "all"
+    return "late" if whole and kernel == _MOST and test > _LATE else ""
+
+
 def group(test: str) -> str:
     """Return the group that goes to one process: tests of a kernel, or of a different kind."""
     if found := _KERNEL.match(test):
-        return f"kernel {found[2]} {found[1] or ''}"
+        return f"kernel {found[2]} {found[1] or half(test, found[2])}"
     if "roce" in test:
         return "roce"
     file = _SERVED.match(test) or _TOGETHER.match(test)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+import pytest
+
 from support.sharing import GUESTS, Scheduling, allowed, group
 
 
@@ -14,6 +16,15 @@ def test_a_kernel_goes_to_one_process() -> None:
     assert group(row.format("6.12")) == group("tests/lab/test_admin.py::test_follow[6.12]")
     assert group(row.format("6.12")) != group(row.format("6.1"))
     assert group(row.format("newest")) == "kernel newest "  # if there was no newest kernel
+
+
+def test_the_kernel_of_most_tests_goes_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    early, late = "tests/lab/test_admin.py::test_x[{}]", "tests/lab/test_pyverbs.py::test_x[{}]"
+    monkeypatch.delenv("NVMF_LAB", raising=False)
+    assert group(early.format("6.12")) == group(late.format("6.12"))
+    monkeypatch.setenv("NVMF_LAB", "all")
+    assert group(early.format("6.12")) != group(late.format("6.12"))
+    assert group(early.format("6.1")) == group(late.format("6.1"))
 
 
 def test_what_takes_its_time_goes_together() -> None:
