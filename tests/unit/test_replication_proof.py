@@ -23,7 +23,7 @@ _GIVEN = os.environ.get("NVMF_PROOF_SEEDS")
 LOG_SEEDS, MIRROR_SEEDS = (
     (int(_GIVEN), int(_GIVEN))
     if _GIVEN
-    else ((16000, 4000) if os.environ.get("CI") else (1500, 1500))
+    else ((16000, 4000) if os.environ.get("CI") else (1000, 750))
 )
 PARTS = 8
 
