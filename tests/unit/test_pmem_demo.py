@@ -69,6 +69,22 @@ def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert sentence in told.err
 
 
+def test_demo_on_roce(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All methods work there."""
+    args = ("--records", "60", "--runtime", "50ms", "--dir", str(folder), "-o", "json")
+    report = tmp_path / "figures.md"
+    assert demo(*args, "--device", "roce", "--report", str(report)) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["good"]
+    assert not any(row["skipped"] for row in found["results"] + found["mirror"])
+    assert [row["method"] for row in found["log"]] == [
+        *("nvme-fua", "write-send", "write-flush", "write-flush-tail")
+    ]
+    page = report.read_text()
+    assert "--device roce" in page
+    assert "on the embedded RoCEv2 device" in page
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(

@@ -25,7 +25,7 @@ from hashlib import sha256
 from nvmf.initiator import TransportId
 from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.bench import Plan, Results, measure
-from nvmf.pmem.demotarget import DemoError, Target, Targets
+from nvmf.pmem.demotarget import DemoError, Device, Target, Targets
 from nvmf.pmem.platform import METHODS
 from nvmf.pmem.remote import RemoteMemory
 from nvmf.pmem.replicarows import ReplicaPlan, ReplicaResults
@@ -35,6 +35,11 @@ from nvmf.replication import Log, NamespaceReplica, ReplicationError
 FILE_BYTES = 16 << 20
 QUORUM = 2
 _WRITERS = 8
+_LOG_METHODS: dict[Device, tuple[str, ...]] = {
+    "iwarp": ("nvme-fua", "write-send"),
+    "roce": ("nvme-fua", "write-send", "write-flush", "write-flush-tail"),
+}
+"""The methods with which a log is measured."""
 MAX_RECORDS = 20000
 """As many as the ring of the log has space for."""
 
@@ -125,6 +130,7 @@ async def run(
     sizes: tuple[int, ...] = (4096,),
     depths: tuple[int, ...] = (1,),
     folder: str | None = None,
+    device: Device = "iwarp",
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run the demonstration.
@@ -136,6 +142,7 @@ async def run(
         sizes: Bytes of an operation of these.
         depths: Operations outstanding.
         folder: Where the targets' files are; default: /dev/shm.
+        device: The embedded device of the targets and of the host.
         say: Told what happens, a sentence each.
 
     Raises:
@@ -143,9 +150,9 @@ async def run(
         ReplicationError: The log could not go on.
     """
     host = host_identity(None, None).nqn
-    async with Targets(FILE_BYTES, host, folder) as targets:
+    async with Targets(FILE_BYTES, host, folder, device) as targets:
         one = targets.all[0]
-        await _need_memory(one)
+        await _need_memory(one, device)
         say(f"three targets run, with 16 MiB each, mapped, in {one.path.parent}")
         await _Play(outcome, targets.all, records, say).play()
         await one.start()  # without the log's reservation
@@ -154,7 +161,7 @@ async def run(
             place=TransportId.of(one.url),
             nsid=1,
             hostnqn=host,
-            device="iwarp",
+            device=device,
             methods=METHODS,
             sizes=sizes,
             depths=depths,
@@ -175,16 +182,16 @@ async def run(
             seconds,
             processes=tuple(target.pid for target in targets.all),
             hostnqn=host,
-            methods=("nvme-fua", "write-send"),
+            methods=_LOG_METHODS[device],
             force=True,
         )
         await measure_all(replicas, LOADS, outcome.replicas, say)
 
 
-async def _need_memory(target: Target) -> None:
+async def _need_memory(target: Target, device: Device) -> None:
     """Raise DemoError if the target's file is not mapped: the measurements need that."""
     try:
-        memory = await RemoteMemory.connect(target.url, force=True)
+        memory = await RemoteMemory.connect(target.url, force=True, device=device)
     except OSError as error:
         raise DemoError(
             f"{error.strerror or error}; choose a folder on tmpfs or DAX with --dir"

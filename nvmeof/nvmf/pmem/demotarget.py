@@ -7,18 +7,23 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
 from nvmf.errors import Error
 
 NQN = "nqn.2026-11.io.nvmeof-rdma:demo"
+_SERVICE = 4420
+"""The service of a target on an address of its own."""
 _READY_SECONDS = 120.0
 _MAPPED = Path("/dev/shm")
 """tmpfs: its files are mapped as memory, as those on DAX are."""
+Device: TypeAlias = Literal["iwarp", "roce"]
+"""The embedded devices: the demonstration needs no others."""
 _ASLEEP = "[target]\nspin_us = 0\n"
 
 
@@ -32,11 +37,16 @@ class Target:
     kill() ends it like a crash, and start() starts it again on the same port.
     """
 
-    def __init__(self, folder: Path, number: int, size: int, host: str) -> None:
+    def __init__(
+        self, folder: Path, number: int, size: int, host: str, device: Device, address: str
+    ) -> None:
+        """address: Where it listens: on RoCEv2, one that no other process uses."""
         self.number = number
         self._folder = folder
         self._host = host
-        self._port = 0
+        self._device = device
+        self._address = address
+        self._port = 0 if device == "iwarp" else _SERVICE
         self._process: asyncio.subprocess.Process | None = None
         self.polls = True
         """Whether its reactor polls for a while before it sleeps; counts from the next start."""
@@ -48,7 +58,7 @@ class Target:
     @property
     def url(self) -> str:
         """Its namespace 1."""
-        return f"nvme+rdma://127.0.0.1:{self._port}/{NQN}?device=iwarp"
+        return f"nvme+rdma://{self._address}:{self._port}/{NQN}?device={self._device}"
 
     @property
     def pid(self) -> int:
@@ -61,7 +71,8 @@ class Target:
         path = self._folder / f"target{self.number}.toml"
         path.write_text(
             f"{'' if self.polls else _ASLEEP}"
-            f'[[port]]\ntraddr = "127.0.0.1"\ntrsvcid = {self._port}\ndevice = "iwarp"\n'
+            f'[[port]]\ntraddr = "{self._address}"\ntrsvcid = {self._port}\n'
+            f'device = "{self._device}"\n'
             f'[[subsystem]]\nnqn = "{NQN}"\nallow_any_host = true\n'
             f'[[subsystem.namespace]]\nnsid = 1\nstore = "pmem"\n'
             f"path = {json.dumps(str(self.path))}\nmemory = [{json.dumps(self._host)}]\n"
@@ -116,9 +127,12 @@ class Target:
 class Targets:
     """Three targets, and the folder with their files; the end of ``async with`` removes all."""
 
-    def __init__(self, size: int, host: str, folder: str | None = None) -> None:
+    def __init__(
+        self, size: int, host: str, folder: str | None = None, device: Device = "iwarp"
+    ) -> None:
         self._size = size
         self._host = host
+        self._device: Device = device
         self._where = Path(folder) if folder is not None else _MAPPED
         self._folder: Path | None = None
         self.all: list[Target] = []
@@ -135,8 +149,13 @@ class Targets:
     def _prepare(self) -> None:
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="nvmeof-pmem-demo-", dir=self._where))
+            network = f"127.{random.randint(1, 60)}.{random.randint(1, 254)}"
             for number in (1, 2, 3):
-                self.all.append(Target(self._folder, number, self._size, self._host))
+                # RoCEv2 has one port of an address, so that each process needs an address.
+                address = f"{network}.{number}" if self._device == "roce" else "127.0.0.1"
+                self.all.append(
+                    Target(self._folder, number, self._size, self._host, self._device, address)
+                )
         except OSError as error:
             raise DemoError(
                 f"cannot make three files of {self._size >> 20} MiB in {self._where}: "

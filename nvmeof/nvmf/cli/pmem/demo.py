@@ -27,7 +27,12 @@ from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.pmem.demo import MAX_RECORDS, Outcome, ReplicationError, run
 from nvmf.pmem.report import Machine, page
 
-EXAMPLES = ("nvmeof pmem demo", "nvmeof pmem demo --records 10000 --runtime 5s -o json")
+EXAMPLES = (
+    "nvmeof pmem demo",
+    "nvmeof pmem demo --device roce",
+    "nvmeof pmem demo --records 10000 --runtime 5s -o json",
+)
+_NAMES = {"iwarp": "iWARP", "roce": "RoCEv2"}
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -56,6 +61,12 @@ def add_commands(subparsers: Subparsers) -> None:
     add_sizes(parser)
     add_depths(parser)
     parser.add_argument(
+        "--device",
+        choices=tuple(_NAMES),
+        default="iwarp",
+        help="the embedded device; write-flush and write-flush-tail need roce (default: iwarp)",
+    )
+    parser.add_argument(
         "--dir",
         metavar="FOLDER",
         help="where the targets' files are made: on tmpfs, or on DAX (default: /dev/shm)",
@@ -82,6 +93,7 @@ def demo(args: argparse.Namespace) -> int:
                 sizes=args.bs,
                 depths=args.iodepth,
                 folder=args.dir,
+                device=args.device,
                 say=_say,
             )
         except (OSError, ReplicationError) as error:
@@ -114,11 +126,12 @@ def _say(sentence: str) -> None:
 
 def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None:
     words = ["nvmeof", "pmem", "demo", "--runtime", f"{args.runtime:g}s"]
+    words += ["--device", args.device] if args.device != "iwarp" else []
     words += ["--bs", ",".join(map(str, args.bs)), "--iodepth", ",".join(map(str, args.iodepth))]
     setting = (
         f"Three targets on that machine, one process each, with files in {args.dir or '/dev/shm'}, "
-        "on the embedded iWARP device; the host is a fourth process. Each measurement took "
-        f"{args.runtime:g} s."
+        f"on the embedded {_NAMES[args.device]} device; the host is a fourth process. Each "
+        f"measurement took {args.runtime:g} s."
     )
     text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome)
     try:

@@ -1190,6 +1190,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l records -x -d 'approxim
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l runtime -x -d 'duration of each measurement, such as 10, 10s, 500ms or 2m (default: 1s)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l bs -s z -x -d 'sizes of one operation, 1 to 1MiB (default: 4k)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l iodepth -x -d 'operations outstanding, 1 to 128 (default: 1)'
+complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l device -xka "iwarp roce" -d 'the embedded device; write-flush and write-flush-tail need roce (default: iwarp)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l dir -x -d 'where the targets'"'"' files are made: on tmpfs, or on DAX (default: /dev/shm)'
 complete -c nvmeof -n '_shtab_nvmeof_using pmem demo' -l report -xka "(__fish_complete_path (commandline -ct))" -d 'also write the measurements to a page in Markdown'
 complete -c nvmeof -n '_shtab_nvmeof_using; and test $_shtab_nvmeof_npos -eq 0' -a lab -d 'Measure systems with fio as a description (lab.toml) or a profile says, and report and compare the results.'

@@ -1072,6 +1072,7 @@ _shtab_nvmeof_pmem_demo_options=(
   "--runtime[duration of each measurement, such as 10, 10s, 500ms or 2m (default\: 1s)]:TIME:"
   {--bs,-z}"[sizes of one operation, 1 to 1MiB (default\: 4k)]:BYTES,...:"
   "--iodepth[operations outstanding, 1 to 128 (default\: 1)]:N,N,...:"
+  "--device[the embedded device\; write-flush and write-flush-tail need roce (default\: iwarp)]:device:(iwarp roce)"
   "--dir[where the targets\' files are made\: on tmpfs, or on DAX (default\: \/dev\/shm)]:FOLDER:"
   "--report[also write the measurements to a page in Markdown]:FILE:_files"
 )
