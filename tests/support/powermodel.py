@@ -11,6 +11,7 @@ word, the FLUSH of that.  Power can fail between any two.  A replica carries app
 
 ``unpersisted`` names steps whose writes end without being persisted, ``early`` steps whose writes
 are reported before they are done: what a missing flush, or an acknowledgement one step early, does.
+``skipped`` names steps whose writes are reported, and not done at all.
 For a tail word, ``unpersisted`` "tail" omits its FLUSH, and ``early`` "tail" writes it ahead of its
 data.
 """

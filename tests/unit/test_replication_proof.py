@@ -8,6 +8,7 @@ Without it there are 20,000 in CI, most of them of the log, where a seed costs a
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -33,62 +34,43 @@ def seeds(part: int, count: int) -> range:
     return range(part * count // PARTS, (part + 1) * count // PARTS)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_log(part: int) -> None:
-    checked = full = 0
-    for seed in seeds(part, LOG_SEEDS):
-        proof = LogProof(seed)
+def logs(part: int, count: int, **how: Any) -> Counter[str]:
+    """Run a part of so many seeds of the proof of logs; the sums of what they have counted."""
+    found: Counter[str] = Counter()
+    for seed in seeds(part, count):
+        proof = LogProof(seed, **how)
         try:
             proof.run()
         except LogBroken as error:
             pytest.fail(f"seed {seed}: {error}")
-        checked += proof.checked
-        full += proof.fulls
-    assert checked
-    assert full
+        found.update(checked=proof.checked, fulls=proof.fulls, refused=proof.refused)
+    return found
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_log(part: int) -> None:
+    found = logs(part, LOG_SEEDS)
+    assert found["checked"]
+    assert found["fulls"]
 
 
 @pytest.mark.parametrize("damage", [0.0, 0.5])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_log_with_tail_words(part: int, damage: float) -> None:
-    checked = refused = 0
-    for seed in seeds(part, LOG_SEEDS):
-        proof = LogProof(seed, tail=True, damage=damage)
-        try:
-            proof.run()
-        except LogBroken as error:
-            pytest.fail(f"seed {seed}: {error}")
-        checked += proof.checked
-        refused += proof.refused
-    assert checked
-    assert bool(refused) is bool(damage)
+    found = logs(part, LOG_SEEDS, tail=True, damage=damage)
+    assert found["checked"]
+    assert bool(found["refused"]) is bool(damage)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_log_whose_writers_reach_few_replicas(part: int) -> None:
     """Frames that few replicas have are replaced often, and their heads may be torn."""
-    checked = 0
-    for seed in seeds(part, LOG_SEEDS // 8):
-        proof = LogProof(seed, tail=True, narrow=True, line=16)
-        try:
-            proof.run()
-        except LogBroken as error:
-            pytest.fail(f"seed {seed}: {error}")
-        checked += proof.checked
-    assert checked
+    assert logs(part, LOG_SEEDS // 8, tail=True, narrow=True, line=16)["checked"]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_log_that_some_writers_leave_without_tail_words(part: int) -> None:
-    refused = 0
-    for seed in seeds(part, LOG_SEEDS // 2):
-        proof = LogProof(seed, tail=True, damage=0.5, mixed=True)
-        try:
-            proof.run()
-        except LogBroken as error:
-            pytest.fail(f"seed {seed}: {error}")
-        refused += proof.refused
-    assert refused
+    assert logs(part, LOG_SEEDS // 2, tail=True, damage=0.5, mixed=True)["refused"]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
