@@ -42,7 +42,23 @@ static bool exchange(struct rig *rig, bool polled)
 	return rig->got[0] == RO_OP_ACK && rig->got[RO_BTH] == RO_CREDITS_UNLIMITED;
 }
 
-static bool sleep_on(struct rig *rig, struct sleeper *s)
+static void *arm(void *arg)
+{
+	struct sleeper *s = arg;
+
+	return iw_req_notify_cq(s->cq, 0) ? NULL : s;
+}
+
+/* Have a different thread arm a queue, and end. */
+static bool arm_elsewhere(struct sleeper *s)
+{
+	pthread_t thread;
+	void *armed = NULL;
+
+	return !pthread_create(&thread, NULL, arm, s) && !pthread_join(thread, &armed) && armed;
+}
+
+static bool prepare(struct rig *rig, struct sleeper *s)
 {
 	int rc;
 
@@ -52,7 +68,12 @@ static bool sleep_on(struct rig *rig, struct sleeper *s)
 	pthread_mutex_lock(&iw_cm_lock);
 	rc = ro_port_attach(rig->port, iw_cq(s->cq));
 	pthread_mutex_unlock(&iw_cm_lock);
-	return !rc && !iw_req_notify_cq(s->cq, 0);
+	return !rc;
+}
+
+static bool sleep_on(struct rig *rig, struct sleeper *s)
+{
+	return prepare(rig, s) && !iw_req_notify_cq(s->cq, 0);
 }
 
 static void leave(struct rig *rig, struct sleeper *s)
@@ -85,13 +106,14 @@ static void turns(struct rig *rig)
 	void *context;
 
 	check_section("one watches");
-	CHECK(sleep_on(rig, &first) && watches(rig, &first));
+	CHECK(prepare(rig, &first) && arm_elsewhere(&first) && watches(rig, &first));
 	CHECK(sleep_on(rig, &second) && watches(rig, &first) && !woken(&second));
 	CHECK(exchange(rig, false) && !woken(&second));
 	CHECK(iw_get_cq_event(first.channel, &cq, &context) && watches(rig, &first), "(it had no completion)");
 
-	check_section("one that is polled receives, and wakes nobody");
+	check_section("a thread that polls receives, and wakes no other");
 	CHECK(exchange(rig, true));
+	CHECK(watches(rig, &first), "(it may sleep soon)");
 	for (int i = 0; i < 100 && !watches(rig, NULL); i++)
 		CHECK(exchange(rig, true));	/* the watcher's thread, or the helper, may have been first */
 	CHECK(watches(rig, NULL) && !woken(&first) && !woken(&second));
@@ -165,6 +187,36 @@ static void busy(struct rig *rig)
 	leave(rig, &s);
 }
 
+/* As a target does whose host needs only its sends' queue to be polled: it is never armed here, but this thread sleeps. */
+static void own(struct rig *rig)
+{
+	const struct ibv_wc wc = { 0 };
+	struct sleeper s, other;
+	struct ibv_wc got;
+
+	check_section("a thread that has armed one polls a different one");
+	CHECK(sleep_on(rig, &s) && watches(rig, &s));
+	for (int i = 0; i < 100; i++)
+		CHECK(exchange(rig, true) && watches(rig, &s));
+
+	check_section("it polls the one that is armed, after the watcher is no longer armed");
+	CHECK(prepare(rig, &other) && arm_elsewhere(&other) && watches(rig, &s));
+	iw_cq_push(iw_cq(s.cq), &wc, 1, false);
+	CHECK(!iw_poll_cq(other.cq, 1, &got) && watches(rig, &s), "(the first poll after it was armed does nothing)");
+	CHECK(!iw_poll_cq(other.cq, 1, &got) && watches(rig, &other));
+
+	check_section("it polls one that is armed, and receives with a different one, while a thread sleeps");
+	leave(rig, &s);
+	CHECK(sleep_on(rig, &s) && watches(rig, &other));
+	iw_poll_cq(s.cq, 1, &got);
+	for (int i = 0; i < 100; i++) {
+		iw_poll_cq(s.cq, 1, &got);
+		CHECK(exchange(rig, true) && watches(rig, &other));
+	}
+	leave(rig, &other);
+	leave(rig, &s);
+}
+
 static void many(struct rig *rig)
 {
 	static struct sleeper sleepers[SLEEPERS];
@@ -196,6 +248,7 @@ int main(int argc, char **argv)
 	if (rig_open(&rig)) {
 		turns(&rig);
 		busy(&rig);
+		own(&rig);
 		many(&rig);
 	}
 	rig_close(&rig);

@@ -70,6 +70,7 @@ struct ro_attached {
 	unsigned int users;
 	uint32_t seen;			/* visits of the port, at its own last turn */
 	unsigned int polls;		/* that received while it watched, since it was armed */
+	const void *thread;		/* that armed it last; under watch_lock */
 };
 
 /* Datagrams to be received by one system call.  The kernel changes those that it fills. */

@@ -3,9 +3,13 @@
  * Selects the thread that receives from a port.
  *
  * Completion queues visit the port when they are polled.  The watcher is an armed queue: a queue that is armed becomes
- * the watcher if there is none, or if the present one is not armed.  A queue that is polled, and receives, ends the
- * watch of another, whose thread would be woken by each packet; when it is armed itself, it becomes the watcher.  If
- * it is destroyed instead, or does not poll again, a different watcher is chosen.
+ * the watcher if there is none, or if the present one is not armed.  A thread that polls, and receives several times, ends
+ * the watch of a different thread, which each packet would wake; when it arms a queue, that becomes the watcher.  If
+ * the queue is destroyed instead, or is not polled again, a different watcher is chosen.
+ *
+ * A thread may leave one queue armed while it polls another, as that of its sends, and sleep again without arming any.
+ * So it never ends the watch of a queue that it has armed itself, nor any while it polls one that is armed; and one
+ * that is polled while it is armed becomes the watcher, unless the present one is armed.
  *
  * The port's socket is also in the helper's epoll, one-shot.  When the socket is ready, the helper receives itself
  * unless the port is visited or the watcher is armed; then it leaves the port to the application, and checks again on
@@ -26,7 +30,13 @@
 enum {
 	TICK_NS = 5000000,
 	POLLS = 64,		/* that receive, until a watch costs more than to begin it again */
+	RECEIPTS = 8,		/* of a thread that polls, until it ends the watch of another */
 };
+
+/* A thread; its address also tells it from others. */
+static _Thread_local struct {
+	unsigned int receipts;	/* since it armed a queue, or polled one that was armed */
+} self;
 
 static uint64_t next_tick;
 
@@ -71,33 +81,64 @@ static void watch_appoint(struct ro_port *port)
 		watch_move(port, container_of(link, struct ro_attached, link));
 }
 
+/* A queue was polled, and received: end the watch if that is worth while. */
+static void watch_received(struct ro_port *port, struct ro_attached *a)
+{
+	const struct ro_attached *watcher;
+	bool end;
+
+	self.receipts++;
+	watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	if (!watcher || (watcher == a && ++a->polls < POLLS))
+		return;
+	iw_lock(&port->watch_lock);
+	watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	end = !watch_armed(port) ||
+	      (watcher != a && watcher->thread != &self && self.receipts >= RECEIPTS);
+	if (end)
+		watch_move(port, NULL);
+	iw_unlock(&port->watch_lock);
+}
+
+/* A queue is polled although it is armed: its thread may sleep next. */
+static void watch_waits(struct ro_port *port, struct ro_attached *a)
+{
+	self.receipts = 0;
+	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) == a)
+		return;
+	iw_lock(&port->watch_lock);
+	if (!watch_armed(port)) {
+		a->thread = &self;
+		watch_move(port, a);
+	}
+	iw_unlock(&port->watch_lock);
+}
+
 static struct iw_visit watch_visit(void *owner, bool polled)
 {
 	struct ro_attached *a = owner;
 	struct ro_port *port = a->port;
-	const uint32_t visits = atomic_load_explicit(&port->visits, memory_order_relaxed);
-	const struct ro_attached *watcher;
+	const bool armed = iw_cq_armed(a->steady.cq);
+	uint32_t visits;
 	struct iw_visit v;
 
+	if (polled && armed)
+		watch_waits(port, a);
 	/*
 	 * A different queue received for this one since its last turn.  So a thread that polls several, as one for sends and
 	 * one for receives, asks the socket once, and posts its answers before it asks again.
 	 */
+	visits = atomic_load_explicit(&port->visits, memory_order_relaxed);
 	if (polled && visits != a->seen) {
 		a->seen = visits;
 		return (struct iw_visit){ .more = atomic_load_explicit(&port->left, memory_order_relaxed) };
 	}
 	/* an armed queue may be the last to visit for a while */
-	v = ro_port_visit(port, polled && !iw_cq_armed(a->steady.cq));
-	watcher = atomic_load_explicit(&port->watcher, memory_order_relaxed);
+	v = ro_port_visit(port, polled && !armed);
 	atomic_store_explicit(&port->left, v.more, memory_order_relaxed);
 	a->seen = atomic_fetch_add_explicit(&port->visits, 1, memory_order_relaxed) + 1;
-	if (polled && v.bytes && watcher && (watcher != a || ++a->polls >= POLLS)) {
-		iw_lock(&port->watch_lock);
-		if (watcher != a || !watch_armed(port))
-			watch_move(port, NULL);
-		iw_unlock(&port->watch_lock);
-	}
+	if (polled && v.bytes)
+		watch_received(port, a);
 	return v;
 }
 
@@ -107,8 +148,9 @@ static void watch_nap(void *owner, bool more)
 	struct ro_port *port = a->port;
 
 	ro_port_release(port);
-	a->polls = 0;
+	a->polls = self.receipts = 0;
 	iw_lock(&port->watch_lock);
+	a->thread = &self;
 	if (atomic_load_explicit(&port->watcher, memory_order_relaxed) != a && !watch_armed(port))
 		watch_move(port, a);
 	if (more || port->loud) {	/* setting the events again reports a socket that is ready already */
