@@ -176,6 +176,48 @@ async def test_a_replica_that_dies_while_it_is_resynchronised(writes: int) -> No
     assert replicas[2].bytes[start:] == replicas[0].bytes[start:]
 
 
+class Halfway(Memory):
+    """It fails at the first write at a place or behind it, and notes the others."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.until = 1 << 30
+        self.places: list[int] = []
+
+    async def write(self, offset: int, data: bytes) -> None:
+        if offset >= self.until:
+            self.broken = True
+        await super().write(offset, data)
+        self.places.append(offset)
+
+
+async def test_what_was_copied_is_not_copied_again_after_the_mirror_was_closed() -> None:
+    last = Halfway(1 << 20)
+    replicas = [Memory(1 << 20), Memory(1 << 20), last]
+    first = mirrorformat.START + 4096
+    async with Mirror(replicas, 2, resync_rate=None) as mirror:
+        await mirror.create(region=REGION)
+        await mirror.clean()
+        last.broken = True
+        for i in range(12):
+            await mirror.write(i * REGION, bytes([i + 1]) * REGION)
+    last.until, last.broken = first + 8 * REGION, False
+    async with Mirror(replicas, 2, resync_rate=None) as mirror:
+        await mirror.open()
+        async with asyncio.timeout(60):
+            while not last.broken:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    last.until, last.broken, last.places = 1 << 30, False, []
+    async with Mirror(replicas, 2, resync_rate=None) as mirror:
+        await mirror.open()
+        async with asyncio.timeout(60):
+            await mirror.clean()
+    copied = {(place - first) // REGION for place in last.places if place >= first}
+    assert set(range(8, 12)) <= copied
+    assert not copied & {0, 1, 2, 3}
+    assert last.bytes[first:] == replicas[0].bytes[first:]
+
+
 async def test_a_replica_that_a_later_writer_has_claimed() -> None:
     replicas = [Memory(1 << 20) for _ in range(3)]
     first, second = Mirror(replicas, 2, retry=600), Mirror(replicas, 2)

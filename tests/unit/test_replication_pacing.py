@@ -73,7 +73,7 @@ def test_nothing_waits_without_operations_or_without_a_limit() -> None:
 
 def test_copies_are_large_only_while_nobody_uses_the_mirror() -> None:
     quiet, used = Clocked(0), Clocked(1)
-    assert quiet.core.stride() == 256 << 10
+    assert quiet.core.stride() == 512 << 10
     assert (used.core.stride(), used.core.width(), used.core.lanes()) == (128 << 10, 1, 1)
     quiet.core.used = quiet.now - 0.05
     assert quiet.core.stride() == 128 << 10

@@ -17,6 +17,7 @@ from statistics import median
 from nvmf.pmem.replicarows import ReplicaPlan, ResyncRow
 from nvmf.replication import Mirror, NamespaceReplica, Replica
 from nvmf.replication.machine import ReplicaError
+from nvmf.replication.pacing import Paced
 
 _SLICE = 0.25
 """Seconds of a slice, at most: less if the replica has been copied before."""
@@ -24,8 +25,8 @@ _LARGEST = 64 << 20
 """Bytes of a replica that are used."""
 _IDLE = 3
 """Resynchronisations without a load, of which the median counts."""
-_CHUNK = 256 << 10
-_CHUNKS = 8
+_CHUNK = Paced.most_chunk
+_CHUNKS = Paced.most_chunks
 """As a mirror copies."""
 _LIMIT = 32e6
 """The default of a mirror."""

@@ -299,6 +299,7 @@ class MirrorCore(MirrorBase):
         """Write a page whose entries have changed; its version."""
         self.stamp += 1
         page.version = self.stamp
+        page.sealed = 0
         for index in self.inside():
             self.store(page, index)
         return page.version
@@ -318,7 +319,7 @@ class MirrorCore(MirrorBase):
             page.writing &= ~bit
             page.durable[index] = version
             self.store(page, index)
-            for region in list(page.regions.values()):
+            for region in [r for r in page.regions.values() if r.active or r.waiting or r.idle]:
                 for piece in [p for p in region.active if p.what is What.WRITE and not p.acked]:
                     self.evaluate(piece)
                 self.advance(region)

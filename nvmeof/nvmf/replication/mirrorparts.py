@@ -97,4 +97,6 @@ class Page:
     durable: list[int] = field(default_factory=list)
     writing: int = 0
     """The replicas to which it is on its way."""
+    sealed: int = 0
+    """Regions that have been copied since its newest version."""
     regions: dict[int, Region] = field(default_factory=dict)

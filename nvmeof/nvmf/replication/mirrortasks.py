@@ -60,12 +60,14 @@ class MirrorTasks(MirrorMeta):
 
     chunk = 128 << 10
     """Bytes of one copy; writes of the same bytes wait meanwhile."""
-    most_chunk = 256 << 10
+    most_chunk = 512 << 10
     """The same while nobody uses the mirror: each copy has a price of its own."""
     most_chunks = 8
     """Copies at the same time, of one region."""
-    most_lanes = 2
-    """Regions that are copied at the same time: while one is ended, the next one goes on."""
+    most_lanes = 4
+    """Regions that are copied at the same time: while one is ended, the others go on."""
+    most_sealed = 16
+    """Regions that have been copied, until the map is written."""
 
     # ---- creating ----
 
@@ -371,7 +373,11 @@ class MirrorTasks(MirrorMeta):
         writes = [p for p in region.active if p.what is What.WRITE and not p.acked]
         for piece in writes:
             piece.has |= 1 << index
-        self.change(region.page)
+        page = region.page
+        page.sealed += 1
+        # The map may be late: what it says to lag would only be copied again.
+        if page.sealed >= self.most_sealed or not any(r.lag for r in page.regions.values()):
+            self.change(page)
         for piece in writes:
             self.evaluate(piece)
 
@@ -382,6 +388,9 @@ class MirrorTasks(MirrorMeta):
                 yield self.work
             if region.open:
                 self.close_region(region)
+        for page in self.pages.values():
+            if page.sealed:
+                self.change(page)
         while self.opened and not self.deposed and len(self.inside()) >= self.quorum:
             if not any(page.writing for page in self.pages.values()):
                 break
