@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from nvmf import engine
 from nvmf.config import loads
 from nvmf.initiator import connect
 from nvmf.initiator.base.identity import host_identity
@@ -304,6 +305,23 @@ async def test_write_protection_fences_memory(tmp_path: Path) -> None:
         async with await opened(target, read_only=True) as reader:
             assert await reader.read(0, 1) == b"\0"
         await memory.close()
+
+
+async def test_a_target_that_does_not_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread for memory does not poll either: that would take processors from others."""
+    made: list[dict[str, int]] = []
+
+    def make(**options: int) -> engine.MemoryServer:
+        made.append(options)
+        return server(**options)
+
+    server = engine.MemoryServer
+    monkeypatch.setattr(engine, "MemoryServer", make)
+    for setting in ("[target]\nspin_us = 0\n", ""):
+        async with running(setting + CONFIG) as target, await opened(target) as memory:
+            await memory.write(0, b"x" * 512)
+            assert await memory.read(0, 512) == b"x" * 512
+    assert made == [{"spin_us": 0}, {"spin_us": 200}]
 
 
 async def test_the_document(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,8 @@ class TargetConfig(Model):
     """One CPU per reactor, -1 for any; default: not pinned."""
     spin_us: StrictInt = Field(100, ge=0, le=1_000_000)
     """Microseconds that an idle reactor polls before it sleeps; 0: no polling.  It polls up to
-    twenty times as long if commands have mostly arrived a little later than that."""
+    twenty times as long if commands have mostly arrived a little later than that.  The thread that
+    serves remote memory polls twice as long."""
     buffer_size: Size = 131072
     """Bytes of a transfer buffer: a power of two."""
     buffers: StrictInt = Field(128, ge=2, le=65536)

@@ -57,13 +57,17 @@ _HARMLESS = {"ESTABLISHED", "TIMEWAIT_EXIT", "CONNECT_RESPONSE"}
 class Memory:
     """The memory connections of a target."""
 
-    def __init__(self, engine: Engine, core: Core, storage: Storage) -> None:
+    def __init__(self, engine: Engine, core: Core, storage: Storage, *, spin_us: int) -> None:
+        """spin_us: For how long a reactor polls before it sleeps."""
         self.stopping = False
         """Whether new connections are refused."""
         self.tally = MemoryTally()
         self._engine = engine
         self._core = core
         self._storage = storage
+        self._spin_us = 2 * spin_us
+        """A WRITE is not seen here before what follows it, so that a busy connection seems idle for
+        longer than a queue of NVMe commands does."""
         self._server: MemoryServer | None = None
         self._peers: dict[Peer, None] = {}
         """In the order in which they connected."""
@@ -127,7 +131,7 @@ class Memory:
         loop = asyncio.get_running_loop()
         try:
             if self._server is None:
-                self._server = self._engine.MemoryServer()
+                self._server = self._engine.MemoryServer(spin_us=self._spin_us)
                 loop.add_reader(self._server.fileno(), self._events, self._server)
             # one more than the host may use: OPEN may be outstanding as well
             handle = event.accept_memory(

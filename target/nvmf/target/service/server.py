@@ -90,7 +90,7 @@ class Server:
         self.injections = Injections(target, lambda: self._connections)
         self._dispatcher.joined = self.injections.joined
         self._connections.refuses = self.injections.refuses
-        self.memory = Memory(engine, self.core, self.storage)
+        self.memory = Memory(engine, self.core, self.storage, spin_us=config.target.spin_us)
         self.storage.leave_memory = self.memory.leave
         self._ports = Ports(engine, target, self.core, self._event, listening)
         self._connections.outside = self._ports.outside
