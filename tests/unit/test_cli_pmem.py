@@ -13,6 +13,7 @@ import pytest
 
 from nvmf.cli.main import main
 from nvmf.config import loads
+from nvmf.pmem import bench as pmem_bench
 from nvmf.pmem.platform import METHODS
 from nvmf.pmem.remote import RemoteMemory
 from nvmf.target.sync import serve as serve_sync
@@ -91,10 +92,37 @@ def test_bench_of_a_mix(capsys: pytest.CaptureFixture[str]) -> None:
         assert "there is no process 999999999" in capsys.readouterr().err
 
 
+def test_bench_in_rounds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The median round counts, and the median ratio, where the machine is slow for a while."""
+    latencies = {"floor": [40.0, 10.0, 10.0], "write-read": [45.0, 50.0, 12.0]}
+    order: list[str] = []
+    measured = pmem_bench._one
+
+    async def one(*args: Any) -> pmem_bench.Row:
+        row = await measured(*args)
+        assert row["figures"] is not None
+        order.append(row["method"])
+        row["figures"]["percentiles_us"]["50"] = latencies[row["method"]].pop(0)
+        return row
+
+    monkeypatch.setattr(pmem_bench, "_one", one)
+    with serve_sync(loads(CONFIG)) as target:
+        words = [target.url, "--force", "--runtime", "20ms", "-q", HOST, "--ignore-assumptions"]
+        words += ["--methods", "write-read", "--rounds", "3", "-o", "json"]
+        assert bench(*words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert order == ["floor", "write-read"] * 3
+    assert found["rounds"] == 3
+    rows = [(r["figures"]["percentiles_us"]["50"], r["times_floor"]) for r in found["results"]]
+    assert rows == [(10.0, 1.0), (45.0, 1.2)]
+
+
 @pytest.mark.parametrize(
     "args",
     [("--rwmixread", "101"), ("--methods", "write-forget"), ("--bs", "2MiB"), ("--bs", "0"),
-     ("--iodepth", "x"), ("--iodepth", "129"), ("--runtime", "0")],
+     ("--iodepth", "x"), ("--iodepth", "129"), ("--runtime", "0"), ("--rounds", "0")],
 )  # fmt: skip
 def test_bench_refuses(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
     assert bench("nvme+rdma://127.0.0.1:1/nqn.2026-01.example:x", "--force", *args) == 2

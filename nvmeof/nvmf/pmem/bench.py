@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal, TypedDict
 
 from nvmf import engine
@@ -48,7 +49,7 @@ class Row(TypedDict):
     """Why there are no figures, or ""."""
     times_floor: float | None
     """The median latency divided by that of the floor: of writes, or of reads if there are only
-    these."""
+    these. The median of the rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,9 @@ class Plan:
     depths: tuple[int, ...]
     seconds: float
     """Duration of each measurement."""
+    rounds: int = 1
+    """Measurements of each method and the floor, in turn: the one with the median of their median
+    latencies counts."""
     secrets: Secrets = field(default_factory=Secrets)
     """Keys, if the subsystem asks the host to authenticate."""
     read_percent: int = 0
@@ -111,18 +115,23 @@ async def measure(
         results.platform = memory.platform
         _refuse(plan, memory)
         jobs = [(size, depth) for size in plan.sizes for depth in plan.depths]
-        total, done = len(jobs) * (len(plan.methods) + 1), 0
+        names = ("floor", *plan.methods)
+        total, done = len(jobs) * len(names) * plan.rounds, 0
         for size, depth in jobs:
-            floor = None
-            for method in ("floor", *plan.methods):
-                if progress is not None:
-                    progress(done, total, f"{method}, {size} bytes, depth {depth}")
-                row = await _one(plan, memory, method, size, depth)
-                found = compared(row["figures"], row["reads"])
-                floor = found if method == "floor" else floor
-                row["times_floor"] = _ratio(found, floor)
-                results.rows.append(row)
-                done += 1
+            taken: dict[str, list[Row]] = {name: [] for name in names}
+            for turn in range(plan.rounds):
+                floor = None
+                for method in names:
+                    if progress is not None:
+                        progress(done, total, f"{method}, {size} bytes, depth {depth}")
+                    row = await _one(plan, memory, method, size, depth)
+                    found = compared(row["figures"], row["reads"])
+                    floor = found if method == "floor" else floor
+                    row["times_floor"] = _ratio(found, floor)
+                    taken[method].append(row)
+                    done += 1
+                    if turn == plan.rounds - 1:
+                        results.rows.append(_middle(taken[method]))
     finally:
         await memory.close()
 
@@ -221,6 +230,18 @@ def _blocks(plan: Plan, method: str, size: int, depth: int) -> Load:
         "write": found["write"],
         "read": found["read"],
     }
+
+
+def _middle(rows: list[Row]) -> Row:
+    """Return the row with the median of the median latencies, and the median of the ratios."""
+
+    def latency(row: Row) -> float:
+        found = compared(row["figures"], row["reads"])
+        return found["percentiles_us"]["50"] if found is not None else 0.0
+
+    ratios = [ratio for row in rows if (ratio := row["times_floor"]) is not None]
+    middle = sorted(rows, key=latency)[len(rows) // 2]
+    return {**middle, "times_floor": median(ratios) if ratios else None}
 
 
 def _ratio(figures: Figures | None, floor: Figures | None) -> float | None:

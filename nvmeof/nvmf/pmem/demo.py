@@ -127,6 +127,7 @@ async def run(
     *,
     records: int = 3000,
     seconds: float = 1.0,
+    rounds: int = 1,
     sizes: tuple[int, ...] = (4096,),
     depths: tuple[int, ...] = (1,),
     folder: str | None = None,
@@ -139,6 +140,7 @@ async def run(
         outcome: Where the results go, as they are known.
         records: Records to append, about, up to MAX_RECORDS.
         seconds: Of each measurement of a method.
+        rounds: Measurements of the floor and the methods, in turn.
         sizes: Bytes of an operation of these.
         depths: Operations outstanding.
         folder: Where the targets' files are; default: /dev/shm.
@@ -166,6 +168,7 @@ async def run(
             sizes=sizes,
             depths=depths,
             seconds=seconds,
+            rounds=rounds,
             processes=(one.pid,),
             force=True,
         )

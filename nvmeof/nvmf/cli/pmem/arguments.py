@@ -44,6 +44,26 @@ def add_runtime(group: argparse._ActionsContainer, default: float) -> None:
     )
 
 
+def add_rounds(group: argparse._ActionsContainer) -> None:
+    """Add --rounds."""
+    group.add_argument(
+        "--rounds",
+        metavar="N",
+        type=int,
+        default=1,
+        help="measure the floor and the methods N times, in turn; the round with the median "
+        "latency counts (default: 1)",
+    )
+
+
+def check_times(args: argparse.Namespace) -> None:
+    """Raise UsageError if --runtime or --rounds is not above 0."""
+    if args.runtime <= 0:
+        raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    if args.rounds < 1:
+        raise UsageError(f"--rounds must be 1 or more, not {args.rounds}")
+
+
 def add_processes(group: argparse._ActionsContainer) -> None:
     """Add --target-pid."""
     group.add_argument(

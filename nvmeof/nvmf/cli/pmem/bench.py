@@ -24,7 +24,15 @@ from nvmf.cli.common import (
 from nvmf.cli.connectflags import add_flags
 from nvmf.cli.identify import EXAMPLE, add_namespace_argument
 from nvmf.cli.output import plain, print_json
-from nvmf.cli.pmem.arguments import add_depths, add_processes, add_runtime, add_sizes, processes_of
+from nvmf.cli.pmem.arguments import (
+    add_depths,
+    add_processes,
+    add_rounds,
+    add_runtime,
+    add_sizes,
+    check_times,
+    processes_of,
+)
 from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.bringup import device_kinds
@@ -75,6 +83,7 @@ def add_commands(subparsers: Subparsers) -> None:
     add_sizes(group)
     add_depths(group)
     add_runtime(group, 2.0)
+    add_rounds(group)
     group.add_argument(
         "--rwmixread",
         metavar="PERCENT",
@@ -118,8 +127,7 @@ def bench(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> Plan:
     place = where_of(args)
     options = options_of(args, place, queues=1)
-    if args.runtime <= 0:
-        raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    check_times(args)
     if not 0 <= args.rwmixread <= 100:
         raise UsageError(f"--rwmixread must be 0 to 100, not {args.rwmixread}")
     processes = processes_of(args)
@@ -137,6 +145,7 @@ def _plan(args: argparse.Namespace) -> Plan:
         sizes=args.bs,
         depths=args.iodepth,
         seconds=args.runtime,
+        rounds=args.rounds,
         read_percent=args.rwmixread,
         processes=processes,
         force=args.ignore_assumptions,
@@ -178,6 +187,7 @@ def _document(plan: Plan, results: Results) -> dict[str, object]:
         "nsid": plan.nsid,
         "device": plan.device,
         "seconds": plan.seconds,
+        "rounds": plan.rounds,
         "read_percent": plan.read_percent,
         "platform": facts_of(results.platform),
         "results": plain(results.rows),

@@ -21,7 +21,7 @@ from nvmf.cli.base import (
 )
 from nvmf.cli.common import run_async
 from nvmf.cli.output import plain, print_json
-from nvmf.cli.pmem.arguments import add_depths, add_runtime, add_sizes
+from nvmf.cli.pmem.arguments import add_depths, add_rounds, add_runtime, add_sizes, check_times
 from nvmf.cli.pmem.replicas import print_replicas
 from nvmf.cli.pmem.table import facts_of, print_rows
 from nvmf.pmem.demo import MAX_RECORDS, Outcome, ReplicationError, run
@@ -58,6 +58,7 @@ def add_commands(subparsers: Subparsers) -> None:
         help=f"approximate number of records to append, 30 to {MAX_RECORDS} (default: 3000)",
     )
     add_runtime(parser, 1.0)
+    add_rounds(parser)
     add_sizes(parser)
     add_depths(parser)
     parser.add_argument(
@@ -80,8 +81,7 @@ def demo(args: argparse.Namespace) -> int:
     """Run the demonstration, and print the results."""
     if not 30 <= args.records <= MAX_RECORDS:
         raise UsageError(f"--records must be 30 to {MAX_RECORDS}, not {args.records}")
-    if args.runtime <= 0:
-        raise UsageError(f"--runtime must be more than 0 seconds, not {args.runtime:g}")
+    check_times(args)
     outcome, machine = Outcome(), Machine.this()
 
     async def work() -> int:
@@ -90,6 +90,7 @@ def demo(args: argparse.Namespace) -> int:
                 outcome,
                 records=args.records,
                 seconds=args.runtime,
+                rounds=args.rounds,
                 sizes=args.bs,
                 depths=args.iodepth,
                 folder=args.dir,
@@ -124,14 +125,21 @@ def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
+def _rounds(count: int) -> str:
+    if count == 1:
+        return ""
+    return f"; of {count} rounds of the floor and the methods, each row has the median one"
+
+
 def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None:
     words = ["nvmeof", "pmem", "demo", "--runtime", f"{args.runtime:g}s"]
+    words += ["--rounds", str(args.rounds)] if args.rounds > 1 else []
     words += ["--device", args.device] if args.device != "iwarp" else []
     words += ["--bs", ",".join(map(str, args.bs)), "--iodepth", ",".join(map(str, args.iodepth))]
     setting = (
         f"Three targets on that machine, one process each, with files in {args.dir or '/dev/shm'}, "
         f"on the embedded {_NAMES[args.device]} device; the host is a fourth process. Each "
-        f"measurement took {args.runtime:g} s."
+        f"measurement took {args.runtime:g} s{_rounds(args.rounds)}."
     )
     text = page(shlex.join([*words, "--report", args.report]), machine, setting, outcome)
     try:
