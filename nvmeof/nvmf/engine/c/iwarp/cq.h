@@ -73,6 +73,8 @@ struct iw_steady {
 	bool more;
 };
 
+enum iw_armed { IW_DISARMED, IW_ARMED, IW_ARMED_SOLICITED };
+
 struct iw_cq {
 	union {
 		struct ibv_cq cq;
@@ -88,7 +90,7 @@ struct iw_cq {
 	atomic_uint head, tail;		/* free running, 0 when empty; also read without the lock */
 	uint32_t mask;
 	struct ibv_wc *ring;
-	enum { IW_DISARMED, IW_ARMED, IW_ARMED_SOLICITED } armed;
+	_Atomic(enum iw_armed) armed;	/* also read without the lock */
 
 	/* progress: spin, usually tried (turn.c) */
 	iw_spin progress;
@@ -118,6 +120,11 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool 
 /* A queue pair is destroyed: remove its completions, which can no longer be attributed. */
 void iw_cq_forget(struct iw_cq *cq, uint32_t qp_num);
 bool iw_cq_armed(struct iw_cq *cq);
+/* The same without the lock, for the thread that arms it: a different one may have disarmed it just now. */
+static inline bool iw_cq_left_armed(const struct iw_cq *cq)
+{
+	return atomic_load_explicit(&cq->armed, memory_order_relaxed) != IW_DISARMED;
+}
 
 /* Receive for the turns that are ready; ask: also query epoll, no matter how much other work there is. */
 void iw_cq_progress(struct iw_cq *cq, bool ask);

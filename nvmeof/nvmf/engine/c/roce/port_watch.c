@@ -118,7 +118,7 @@ static struct iw_visit watch_visit(void *owner, bool polled)
 {
 	struct ro_attached *a = owner;
 	struct ro_port *port = a->port;
-	const bool armed = iw_cq_armed(a->steady.cq);
+	const bool armed = iw_cq_left_armed(a->steady.cq);
 	uint32_t visits;
 	struct iw_visit v;
 
