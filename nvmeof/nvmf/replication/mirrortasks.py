@@ -376,7 +376,8 @@ class MirrorTasks(MirrorMeta):
         page = region.page
         page.sealed += 1
         # The map may be late: what it says to lag would only be copied again.
-        if page.sealed >= self.most_sealed or not any(r.lag for r in page.regions.values()):
+        lags = any(other.lag >> index & 1 for other in page.regions.values())
+        if page.sealed >= self.most_sealed or not lags:
             self.change(page)
         for piece in writes:
             self.evaluate(piece)
