@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -65,13 +66,21 @@ class Target:
     An OSError or HarnessError that leaves it becomes a HarnessError with the target's log.
     """
 
-    def __init__(self, folder: Path, text: str, *, python: str = sys.executable) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        *,
+        python: str = sys.executable,
+        before: Sequence[str] = (),
+    ) -> None:
+        """before: The words of a command that runs it, as ``ip netns exec NAME``."""
         self.log = folder / "target.log"
         config = folder / "target.toml"
         config.write_text(text)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [python, "-m", "nvmf.cli.main", "target", "serve", str(config)],
+                [*before, python, "-m", "nvmf.cli.main", "target", "serve", str(config)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

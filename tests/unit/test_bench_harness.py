@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,24 @@ def test_connections(tmp_path: Path) -> None:
     rows = json.loads(out.read_text())["rows"]
     assert [(row["queues"], row["depth"]) for row in rows] == [(1, 1), (1, 32), (130, 1), (130, 32)]
     assert all(row["connect_seconds"] > 0 and "p99_us" in row["run"] for row in rows)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_line() -> None:
+    """./dev bench --line: no more than the rate of the line passes, and nothing is left behind."""
+    words = [sys.executable, "tests/bench/line.py", "--mbit", "400", "--load", "mirror"]
+    words += ["--bs", "64k", "--iodepth", "1", "--runtime", "300ms", "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "not permitted" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    rows = {row["system"]: row["figures"] for row in json.loads(done.stdout)["mirror"]}
+    assert all(figures["ios"] > 0 for figures in rows.values())
+    for copies, system in ((1, "wire of 1"), (3, "wire of 3"), (2, "mirror of 3, quorum 2")):
+        passed = rows[system]["ios"] * copies * (64 << 10)
+        assert passed <= rows[system]["seconds"] * 50e6 + (256 << 10)  # its rate, and a burst
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    assert "nvmf-line" not in left.stdout
 
 
 def test_descriptors(capsys: pytest.CaptureFixture[str]) -> None:
