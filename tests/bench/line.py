@@ -26,7 +26,7 @@ from nvmf.initiator.base.identity import host_identity
 REPLICAS = 3
 STORE = "64MiB"
 NEAR, FAR = "198.18.0.1", "198.18.0.2"
-"""Of the networks for benchmarks (RFC 2544)."""
+"""Addresses of a network that is set aside for benchmarks (RFC 2544)."""
 BURST = "256k"
 """More than one segment as TCP hands it to the line."""
 
