@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import json
 import os
 import subprocess
@@ -25,8 +26,10 @@ from nvmf.initiator.base.identity import host_identity
 
 REPLICAS = 3
 STORE = "64MiB"
-NEAR, FAR = "198.18.0.1", "198.18.0.2"
-"""Addresses of a network that is set aside for benchmarks (RFC 2544)."""
+_FIRST = ipaddress.ip_address("198.18.0.0")
+"""The first address of a network that is set aside for benchmarks (RFC 2544)."""
+NEAR, FAR = (str(_FIRST + os.getpid() % (1 << 15) * 4 + end) for end in (1, 2))
+"""The addresses of the line's ends; those of other runs are different."""
 BURST = "256k"
 """More than one segment as TCP hands it to the line."""
 

@@ -22,11 +22,12 @@ class Clocked:
         self.core.clock = lambda: self.now
         self.core.wake = self.waits.append
         self.core.ops = {Op() for _ in range(operations)}
+        self.region = self.core.region(0)
 
     def copy(self, seconds: float) -> float:
         """Copy a chunk, which takes so long; return the time until the next one may begin."""
         began = self.now
-        steps = self.core.pace(CHUNK)
+        steps = self.core.pace(self.region, CHUNK)
         landing: float | None = began + seconds
         for waiting in steps:
             if not waiting:
@@ -35,12 +36,12 @@ class Clocked:
             if landing is not None and landing <= woken:
                 self.now = landing
                 landing = None
-                self.core.landed(CHUNK)
+                self.core.landed(self.region, CHUNK)
             else:
                 self.now = woken
         if landing is not None:
             self.now = max(self.now, landing)
-            self.core.landed(CHUNK)
+            self.core.landed(self.region, CHUNK)
         return self.now - began
 
 
@@ -73,7 +74,18 @@ def test_nothing_waits_without_operations_or_without_a_limit() -> None:
 
 def test_copies_are_large_only_while_nobody_uses_the_mirror() -> None:
     quiet, used = Clocked(0), Clocked(1)
-    assert quiet.core.stride() == 512 << 10
-    assert (used.core.stride(), used.core.width(), used.core.lanes()) == (128 << 10, 1, 1)
+    assert quiet.core.stride(quiet.region) == 512 << 10
+    core, region = used.core, used.region
+    assert (core.stride(region), core.width(region), core.lanes()) == (128 << 10, 1, 1)
     quiet.core.used = quiet.now - 0.05
-    assert quiet.core.stride() == 128 << 10
+    assert quiet.core.stride(quiet.region) == 128 << 10
+
+
+def test_a_region_for_which_a_write_waits_is_copied_without_a_limit() -> None:
+    load = Clocked(1)
+    load.core.wanted[load.region.index] = load.region
+    assert load.copy(0.04) == pytest.approx(0.04)
+    assert not load.waits
+    assert load.core.width(load.region) == 8
+    other = load.core.region(1)
+    assert load.core.width(other) == 1

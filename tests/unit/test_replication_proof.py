@@ -91,6 +91,12 @@ def test_seeds_that_have_found_something(seed: int) -> None:
     MirrorProof(seed, counted=0.0, many=0.0, beats=0.0).run()
 
 
+# 2290, 5601: two replicas come back at once; 6618: a replica that a dead writer has claimed.
+@pytest.mark.parametrize("seed", [2290, 5601, 6618])
+def test_seeds_that_have_found_something_since(seed: int) -> None:
+    MirrorProof(seed).run()
+
+
 def test_a_seed_replays() -> None:
     first, second = MirrorProof(7), MirrorProof(7)
     first.run()

@@ -49,7 +49,7 @@ async def measure_mirror(
             finally:
                 await only.close()
             continue
-        async with Mirror(replicas, plan.quorum, resync_rate=None) as made:
+        async with Mirror(replicas, plan.quorum) as made:
             await made.create()
             await made.clean()
             await _blocks(plan, system, made, made.block_size, rows, say)

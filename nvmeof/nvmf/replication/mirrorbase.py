@@ -41,7 +41,7 @@ class MirrorBase(LegMachine[Leg]):
             raise ValueError(f"a quorum of {quorum} of {legs} replicas (at most {form.MOST})")
         super().__init__([Leg() for _ in range(legs)], quorum)
         self.patience = patience
-        """Seconds for which a write that a quorum has waits for the others."""
+        """Seconds for which a write waits for the others when a quorum has it."""
         self.most_open = most_open
         self.beat = 1.0
         """Seconds after which replicas are counted in again; one that is set back by more than
@@ -61,6 +61,8 @@ class MirrorBase(LegMachine[Leg]):
         """The open regions, the one that was used last at the end."""
         self.lagging: dict[int, Region] = {}
         """The regions in which a replica lags."""
+        self.wanted: dict[int, Region] = {}
+        """The regions in which so many lag that writes wait: copied first, and without a limit."""
         self.heading = False
         """Headers are being written."""
         self.now = 0.0

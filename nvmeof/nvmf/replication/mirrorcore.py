@@ -219,8 +219,11 @@ class MirrorCore(MirrorBase):
             return
         everyone = (1 << len(self.legs)) - 1
         clean = everyone & ~region.lag
+        if clean.bit_count() < self.quorum:
+            self.wanted[region.index] = region
         if (piece.has & clean).bit_count() >= self.quorum:
-            late = self.now - piece.began >= self.patience
+            piece.reached = piece.reached or self.now
+            late = self.now - piece.reached >= self.patience
             for index in range(len(self.legs)):
                 bit = 1 << index
                 if clean & bit & ~piece.has and (not piece.out & bit or late):

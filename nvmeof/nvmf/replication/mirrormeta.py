@@ -7,6 +7,7 @@ from nvmf.replication import mirrorformat as form
 from nvmf.replication.machine import (
     Blank,
     Damaged,
+    LegState,
     Misplaced,
     QuorumLost,
     ReplicationError,
@@ -111,7 +112,7 @@ class MirrorMeta(MirrorCore):
 
         So the number that a replica has itself is never lower than what others have for it.
 
-        joining: Replicas that are being taken in get it, too.
+        joining: Others that are being taken in get it, too: their headers were read.
         """
         counts = list(self.joins)
         for index in indices:
@@ -121,8 +122,9 @@ class MirrorMeta(MirrorCore):
             mine[index] = [*self.joins]
             mine[index][index] = counts[index]
         yield from self._headers(mine, counting=True)
-        inside = [*(self.joining() if joining else ()), *self.inside()]
-        yield from self._headers(dict.fromkeys(inside, self.joins))
+        known = [*(self.joining() if joining else ()), *self.inside()]
+        chosen = [i for i in indices if self.legs[i].state is LegState.JOINING]
+        yield from self._headers(dict.fromkeys([*known, *chosen], self.joins))
 
     def _headers(self, joins: dict[int, list[int]], *, counting: bool = False) -> Steps[None]:
         """Write headers, each into the older slot of its replica.

@@ -41,6 +41,8 @@ class Piece:
     out: int = 0
     """The replicas from which there is no answer yet."""
     began: float = 0.0
+    reached: float = 0.0
+    """When a quorum was seen to have it."""
     acked: bool = False
     leg: int = 0
     """The replica that a copy writes to, or a seal is of."""

@@ -3,71 +3,22 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from nvmf.replication import mirrorformat as form
 from nvmf.replication.machine import (
     Damaged,
     Deposed,
-    Gate,
     LegState,
     QuorumLost,
     ReplicationError,
     Steps,
 )
 from nvmf.replication.mirrorformat import Geometry, Header
-from nvmf.replication.mirrormeta import MirrorMeta
-from nvmf.replication.mirrorparts import Page, Piece, Region, What
+from nvmf.replication.mirrorparts import Page, Region, What
+from nvmf.replication.mirrorresync import MirrorResync
 
 
-class _Asked:
-    """A copy, or the seal of a region, that a task waits for."""
-
-    def __init__(
-        self,
-        core: MirrorTasks,
-        what: What,
-        region: Region,
-        start: int,
-        end: int,
-        index: int,
-        generation: int = 0,
-    ) -> None:
-        self._gate = Gate()
-        self._ended = False
-
-        def done(piece: Piece) -> None:
-            if what is What.SEAL:
-                core.seal(region, index, generation)
-            else:
-                core.landed(end - start)
-            self._ended = True
-            self._gate.open()
-
-        self._piece = Piece(what, region, start, end, done, leg=index)
-        region.waiting.appendleft(self._piece)
-        core.advance(region)
-
-    def end(self) -> Steps[Piece]:
-        """Wait for it."""
-        while not self._ended:
-            yield self._gate
-        return self._piece
-
-
-class MirrorTasks(MirrorMeta):
+class MirrorTasks(MirrorResync):
     """A mirror: what it does step by step."""
-
-    chunk = 128 << 10
-    """Bytes of one copy; writes of the same bytes wait meanwhile."""
-    most_chunk = 512 << 10
-    """The same while nobody uses the mirror: each copy has a price of its own."""
-    most_chunks = 8
-    """Copies at the same time, of one region."""
-    most_lanes = 4
-    """Regions that are copied at the same time: while one is ended, the others go on."""
-    most_sealed = 16
-    """Regions that have been copied, until the map is written."""
 
     # ---- creating ----
 
@@ -214,14 +165,14 @@ class MirrorTasks(MirrorMeta):
         assert header
         older = self._place(index, header)
         if header.epoch > self.epoch:
-            self.depose()
-            raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
+            yield from self._pass(index, header)
+            self._joined(index, generation)
         copies = yield from self._pages_of(index)
         self._joined(index, generation)
         own = 0 if older else header.joins[index]
         if own < self.joins[index] or not copies:
             yield from self._forget(index, generation, own)
-        yield from self._count_in([index])
+        yield from self._count_in([index], joining=False)
         self._joined(index, generation)
         self.legs[index].state = LegState.IN
         for page in list(self.pages.values()):
@@ -234,6 +185,18 @@ class MirrorTasks(MirrorMeta):
                     self.send(piece, index)
             self.advance(region)
         self.work.open()
+
+    def _pass(self, index: int, header: Header) -> Steps[None]:
+        """Go beyond the epoch of a writer that has claimed a replica, and died of it.
+
+        One that has taken over has fenced so many others that they would not all be this writer's.
+        """
+        mine = yield from self._still_mine()
+        if mine is None or mine <= len(self.legs) - self.takeover:
+            self.depose()
+            raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
+        self.epoch = max(self.epoch, header.epoch + 1)
+        self.seq = max(self.seq, header.seq)
 
     def _forget(self, index: int, generation: int, own: int) -> Steps[None]:
         """Forget a replica, and wait until enough others know it: before it is counted in."""
@@ -288,99 +251,6 @@ class MirrorTasks(MirrorMeta):
             due = self.now + self.beat
             yield from self._count_in(self.inside(), joining=False)
         return None
-
-    # ---- resynchronisation ----
-
-    def resync(self, lane: int = 0) -> Steps[object]:
-        """Copy the regions in which a replica that is in lags; runs as long as the mirror.
-
-        There is one task for each of most_lanes.
-        """
-        while not self.deposed:
-            found = self._next() if lane < self.lanes() else None
-            if found is None:
-                yield self.work
-                continue
-            yield from self._resync(*found)
-        return None
-
-    def _next(self) -> tuple[Region, int] | None:
-        inside = self.inside() if self.lagging else []
-        if len(inside) < self.quorum:
-            return None
-        for region in self.lagging.values():
-            if region.copying >= 0:  # the other lane has it
-                continue
-            sources = any(not region.lag >> i & 1 for i in inside)
-            for index in inside:
-                out = any(piece.out >> index & 1 for piece in region.active)
-                if region.lag >> index & 1 and sources and not out:
-                    return region, index
-        return None
-
-    def _resync(self, region: Region, index: int) -> Steps[None]:
-        generation = self.legs[index].generation
-        region.copying = index
-        first = region.index * self.shape.region
-        at, end = first, min(first + self.shape.region, self.shape.size)
-        copies: deque[_Asked] = deque()
-        good = True
-        while copies or (good and at < end):
-            good = good and self.legs[index].generation == generation and not self.deposed
-            if good and at < end and len(copies) < self.width():
-                stop = min(at + self.stride(), end)
-                copies.append(_Asked(self, What.COPY, region, at, stop, index))
-                yield from self.pace(stop - at)
-                at = stop
-                continue
-            if copies:  # also of a region that is given up: none may arrive later
-                piece = yield from copies.popleft().end()
-                good = good and not piece.failed
-        if good and self.legs[index].generation == generation and not self.deposed:
-            seal = _Asked(self, What.SEAL, region, first, end, index, generation)
-            yield from seal.end()
-        else:
-            region.copying = -1
-
-    def lanes(self) -> int:
-        """Regions to copy at the same time."""
-        return self.most_lanes
-
-    def stride(self) -> int:
-        """Bytes to copy at a time."""
-        return self.chunk
-
-    def width(self) -> int:
-        """Chunks to copy at the same time."""
-        return self.most_chunks
-
-    def pace(self, length: int) -> Steps[None]:
-        """Wait, if copying is faster than its limit allows."""
-        yield []
-
-    def landed(self, length: int) -> None:
-        """Note the end of a copy."""
-
-    def seal(self, region: Region, index: int, generation: int) -> None:
-        """All has been copied: writes wait for the replica from here on."""
-        region.copying = -1
-        if self.legs[index].generation != generation or self.legs[index].state is not LegState.IN:
-            return
-        region.lag &= ~(1 << index)
-        if not region.lag:
-            self.lagging.pop(region.index, None)
-        region.since.pop(index, None)
-        writes = [p for p in region.active if p.what is What.WRITE and not p.acked]
-        for piece in writes:
-            piece.has |= 1 << index
-        page = region.page
-        page.sealed += 1
-        # The map may be late: what it says to lag would only be copied again.
-        lags = any(other.lag >> index & 1 for other in page.regions.values())
-        if page.sealed >= self.most_sealed or not lags:
-            self.change(page)
-        for piece in writes:
-            self.evaluate(piece)
 
     def close(self) -> Steps[object]:
         """End: wait for what is under way, and close the regions, so that nothing is resynced."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from nvmf.replication.machine import Steps
 from nvmf.replication.mirrormembers import MirrorMembers
+from nvmf.replication.mirrorparts import Region
 
 _QUIET = 0.1
 """Seconds without a read or write after which copying is not limited."""
@@ -35,31 +36,34 @@ class Paced(MirrorMembers):
     _issued = 0.0
     """When the last copy was begun."""
 
-    def _limited(self) -> bool:
-        return bool(self.rate) and (bool(self.ops) or self.clock() - self.used < _QUIET)
+    def _limited(self, region: Region | None = None) -> bool:
+        """Whether a limit holds for copies of a region, or for copies that no write waits for."""
+        if not self.rate or (region is not None and region.index in self.wanted):
+            return False
+        return bool(self.ops) or self.clock() - self.used < _QUIET
 
     def lanes(self) -> int:
         return 1 if self._limited() else self.most_lanes
 
-    def stride(self) -> int:
-        return self.chunk if self._limited() else self.most_chunk
+    def stride(self, region: Region) -> int:
+        return self.chunk if self._limited(region) else self.most_chunk
 
-    def width(self) -> int:
-        return 1 if self._limited() else self.most_chunks
+    def width(self, region: Region) -> int:
+        return 1 if self._limited(region) else self.most_chunks
 
-    def pace(self, length: int) -> Steps[None]:
+    def pace(self, region: Region, length: int) -> Steps[None]:
         yield []
         self._issued = self.clock()
-        if not self.rate or not self._limited():
+        if not self.rate or not self._limited(region):
             return
         # A pause that was too long is made up for, or the error of many short ones would add up.
         self._due = max(self._due, self.clock() - _SLACK) + length / self.rate
-        while (left := self._due - self.clock()) > 0 and not self.deposed and self._limited():
+        while (left := self._due - self.clock()) > 0 and not self.deposed and self._limited(region):
             self.wake(left)
             yield self.work
 
-    def landed(self, length: int) -> None:
-        if not self.rate or not self._limited():
+    def landed(self, region: Region, length: int) -> None:
+        if not self.rate or not self._limited(region):
             return
         now = self.clock()
         # Operations of others were under way meanwhile: the copy had its share of the time.
