@@ -12,6 +12,17 @@ BLOCK, REGION, REGIONS, LEGS = 512, 4096, 16, 3
 DATA = b"\7" * BLOCK
 
 
+def parts(spread: Spread) -> list[Effect]:
+    """Return the effects of a write to several replicas."""
+    return [part for leg in spread.members() for part in spread.parts(leg)]
+
+
+def ended(op: Op) -> bool:
+    """Return whether an operation has ended, which must be without an error."""
+    assert op.error is None
+    return op.done
+
+
 class Hands:
     """A mirror of three with a quorum of two, in memory; the test says when writes end."""
 
@@ -35,10 +46,8 @@ class Hands:
         """Do all that is to be done."""
         while found := self.core.take():
             for each in found:
-                legs = each.members() if isinstance(each, Spread) else []
-                effects = [part for leg in legs for part in each.parts(leg)] if legs else [each]
+                effects = [each] if isinstance(each, Effect) else parts(each)
                 for effect in effects:
-                    assert isinstance(effect, Effect)
                     if (effect.leg, effect.why) in self.hold:
                         self.held.append(effect)
                     else:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from nvmf.replication.machine import Op
-from support.mirrorhands import BLOCK, DATA, REGION, REGIONS, Hands
+from support.mirrorhands import BLOCK, DATA, REGION, REGIONS, Hands, ended
 
 
 def written_to_two_slow_replicas() -> tuple[Hands, Op]:
@@ -16,7 +16,7 @@ def written_to_two_slow_replicas() -> tuple[Hands, Op]:
     hands.tick(10.0)
     op = hands.write()
     hands.tick(13.0)
-    assert not op.done
+    assert not ended(op)
     hands.release(1)
     return hands, op
 
@@ -24,18 +24,17 @@ def written_to_two_slow_replicas() -> tuple[Hands, Op]:
 def test_a_replica_that_is_not_much_slower_than_the_quorum_does_not_lag() -> None:
     hands, op = written_to_two_slow_replicas()
     hands.tick(13.9)
-    assert not op.done
+    assert not ended(op)
     assert not hands.core.lagging
     hands.release(2)
-    assert op.done
+    assert ended(op)
     assert not hands.core.lagging
 
 
 def test_a_replica_lags_when_it_is_slower_than_the_quorum_by_the_patience() -> None:
     hands, op = written_to_two_slow_replicas()
     hands.tick(14.0)
-    assert op.done
-    assert op.error is None
+    assert ended(op)
     assert [region.lag for region in hands.core.lagging.values()] == [0b100]
 
 
@@ -44,10 +43,9 @@ def test_a_region_for_which_a_write_waits_is_copied_first() -> None:
     hands.core.rate, hands.core.used = 1.0, 0.0  # a byte a second: nothing else is copied
     last = (REGIONS - 1) * REGION
     op = hands.write(last)
-    assert not op.done
+    assert not ended(op)
     hands.resynchronise()
-    assert op.done
-    assert op.error is None
+    assert ended(op)
     lags = {index: region.lag for index, region in hands.core.lagging.items()}
     assert lags == dict.fromkeys(range(REGIONS - 1), 0b110) | {REGIONS - 1: 0b100}
     place = hands.core.shape.start + last
