@@ -58,14 +58,15 @@ def claim(path: Path) -> None:
     content = path.read_bytes()[: 2 * SLOT]
     header = Header.best([content[:SLOT], content[SLOT:]])
     assert header is not None
-    later = replace(header, epoch=header.epoch + 1000, seq=header.seq + 2)
+    later = replace(header, epoch=header.epoch + 1000, seq=header.seq + 1000)
     with path.open("r+b") as file:
         file.write(later.encode())
 
 
-async def test_a_leg_that_a_later_writer_has_claimed(tmp_path: Path) -> None:
+async def test_legs_that_a_later_writer_has_claimed(tmp_path: Path) -> None:
     """The mirror is deposed, and `target mirror resync` takes over again; each state is told."""
-    legs = [f'path = "{path}"' for path in files(tmp_path, 2, 4 << 20)]
+    paths = files(tmp_path, 2, 4 << 20)
+    legs = [f'path = "{path}"' for path in paths]
     async with remotes(tmp_path / "legs", 1) as (other,):
         with Served(tmp_path, mirror_text([*legs, other.leg])) as served:
             await asyncio.to_thread(served.wait_ready)
@@ -90,7 +91,8 @@ async def test_a_leg_that_a_later_writer_has_claimed(tmp_path: Path) -> None:
                 assert await warning() == CriticalWarning.RELIABILITY_DEGRADED
                 shown = await said("top", "-d", "0.1", "-n", "1", "--rpc-socket", socket)
                 assert f"mirror, namespace 1 of {NQN}: degraded, quorum 2 of 3; leg" in shown
-                claim(other.path)
+                for path in (paths[0], other.path):  # as many as a new writer needs
+                    claim(path)
                 await other.start()
                 await becomes(served, "deposed")
                 with pytest.raises(NvmeError):
