@@ -35,17 +35,17 @@ run_ctest() {
     ctest --test-dir "build/$1" --output-on-failure --rerun-failed
 }
 
-# both COMMAND...: COMMAND... dev and COMMAND... asan at the same time, since each has parts that leave a
-# processor idle. What the second one says is shown when the first one has ended.
-both() {
+# Both trees at the same time, since each has parts that leave a processor idle. What the second one says
+# is shown when the first one has ended.
+ctest_both() {
     mkdir -p build/log
-    "$@" asan >build/log/both.log 2>&1 </dev/null &
-    both_other=$!
-    "$@" dev
-    both_status=$?
-    wait "$both_other" || both_status=1
-    cat build/log/both.log
-    return "$both_status"
+    run_ctest asan >build/log/ctest-asan.log 2>&1 </dev/null &
+    ctest_other=$!
+    run_ctest dev
+    ctest_both_status=$?
+    wait "$ctest_other" || ctest_both_status=1
+    cat build/log/ctest-asan.log
+    return "$ctest_both_status"
 }
 
 # ruff and mypy in the background: mypy is one process, and a build does not always have work for each
@@ -66,12 +66,20 @@ lint_told() {
     return "$lint_status"
 }
 
-# Of the sanitized tree only what ctest runs: its Python binding takes minutes, and only --asan uses it.
-build_tree() {
-    case $1 in
-        asan) only=c_tests build_asan ;;
-        *) "build_$1" ;;
-    esac
+# The sanitized tree in the background, from the beginning: it needs no Python packages, and installing
+# these keeps one processor busy at most.
+asan_beside() {
+    mkdir -p build/log
+    build_asan >build/log/asan-beside.log 2>&1 </dev/null 9>&- &
+    asan_process=$!
+}
+
+build_both() {
+    build_dev
+    build_status=$?
+    wait "$asan_process" || build_status=1
+    cat build/log/asan-beside.log
+    return "$build_status"
 }
 
 # note_ctest TREE LOGS: a line for each test that failed there, with the last line that it said.
@@ -97,11 +105,11 @@ overlay() {
 # pytest with the engine under the sanitizers.
 run_asan() {
     lock
-    build_asan || build_failed
+    build_asan_python || build_failed
     unlock
-    overlay asan
+    overlay asan-python
     # Python itself frees little at its end, so leaks are looked for in the C tests.
-    pytest_told env PYTHONPATH="$ROOT/build/asan/overlay" PYTHONMALLOC=malloc \
+    pytest_told env PYTHONPATH="$ROOT/build/asan-python/overlay" PYTHONMALLOC=malloc \
         LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" \
         ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=print_stacktrace=1 \
         "$BIN/python" -m pytest "$@"
@@ -146,6 +154,8 @@ cmd_test() {
     fi
     forget_second_attempts
     lock
+    install_packages base_packages
+    asan_beside
     do_setup
     lint_beside
     install_packages aarch64_packages
@@ -156,12 +166,12 @@ cmd_test() {
     # Fetching and building the newest one takes minutes, which a first run has better uses for.
     if [ "$lab" = quick ]; then suites=; else kernels="$kernels newest"; fi
     prepare_lab_ahead
-    stage "build, and build under ASan and UBSan" both build_tree
+    stage "build, and build under ASan and UBSan" build_both
     unlock
     lint_told || failed="$failed${failed:+, }lint"
     case $failed in *build*) die "failed: $failed. The rest waits for the build." ;; esac
     stage "engine for aarch64" check_aarch64
-    stage "C tests, and C tests under ASan and UBSan" both run_ctest
+    stage "C tests, and C tests under ASan and UBSan" ctest_both
     say "== lab"
     prepare_lab
     [ -z "$failed" ] || say "FAILED before pytest: $failed"

@@ -133,10 +133,16 @@ def pytest_unconfigure() -> None:
         _others.close()
 
 
+def pytest_collection() -> None:
+    """Do not examine objects while tests are collected: a third of that time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Freeze objects that exist before the first test: they need not be examined after each
     test.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
 
