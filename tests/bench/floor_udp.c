@@ -4,7 +4,8 @@
  * two polling threads without RDMA and NVMe, with the same offloads as the device (UDP_SEGMENT, UDP_GRO), but without
  * ICRC, and without a copy of sent data.
  *
- *   80 B request, answered by the data in packets of 4128 B and a 32 B response; acknowledgements with the requests
+ *   80 B request, answered by the data in packets of 4128 B and a 32 B response; acknowledgements with the requests.
+ *   The data of several commands, then their responses, go together, as those of the target do.
  *
  * No more data is in flight than a socket's buffer holds; a lost packet ends the program.  Prints one JSON object.
  *
@@ -29,7 +30,7 @@ enum {
 	MTU = 4096,
 	DATA = HEADER + MTU + TRAILER,
 	BURST = 14,		/* packets with data in a send, which the response may follow */
-	WINDOW = 64,		/* packets on their way to the client */
+	WINDOW = 64 + BURST,	/* packets on their way to the client, responses among them */
 	BATCH = 16,
 	DATAGRAM = 65536,
 	STORE = 1 << 28,
@@ -120,12 +121,11 @@ static void server_take(void *owner, const uint8_t *packet, size_t len)
 		memcpy(&s->acked, packet, sizeof(s->acked));
 }
 
-/* Send one burst. */
-static void server_answer(struct server *s)
+/* Add up to n packets with data of the command that is being answered; returns their number. */
+static int server_data(struct server *s, struct iovec *iov, int n)
 {
-	static uint8_t header[HEADER], trailer[TRAILER], response[RESPONSE];
-	struct iovec iov[3 * BURST + 1];
-	size_t n = 0;
+	static uint8_t header[HEADER], trailer[TRAILER];
+	int i;
 
 	if (!s->off) {
 		s->random ^= s->random << 13;
@@ -133,20 +133,35 @@ static void server_answer(struct server *s)
 		s->random ^= s->random << 17;
 		s->at = s->random % (STORE / opt.block) * opt.block;
 	}
-	for (int i = 0; i < BURST && s->off < opt.block; i++) {
-		iov[n++] = (struct iovec){ header, HEADER };
-		iov[n++] = (struct iovec){ s->store + s->at + s->off, MTU };
-		iov[n++] = (struct iovec){ trailer, TRAILER };
+	for (i = 0; i < n && s->off < opt.block; i++) {
+		*iov++ = (struct iovec){ header, HEADER };
+		*iov++ = (struct iovec){ s->store + s->at + s->off, MTU };
+		*iov++ = (struct iovec){ trailer, TRAILER };
 		s->off += MTU;
-		s->sent++;
 	}
-	if (s->off == opt.block) {
-		iov[n++] = (struct iovec){ response, RESPONSE };
+	return i;
+}
+
+/* Send one burst, whose last packet is the response to a command that it ends; then the responses to the others. */
+static void server_answer(struct server *s)
+{
+	static uint8_t response[RESPONSE];
+	struct iovec iov[3 * BURST + 1], more[BURST];
+	int packets = 0, ended = 0;
+
+	while (packets < BURST && s->done + (uint64_t)ended != s->asked) {
+		packets += server_data(s, iov + 3 * packets, BURST - packets);
+		if (s->off < opt.block)
+			break;
 		s->off = 0;
-		s->sent++;
-		s->done++;
+		more[ended++] = (struct iovec){ response, RESPONSE };
 	}
-	send_all(&s->side, iov, n, DATA);
+	iov[3 * packets] = (struct iovec){ response, RESPONSE };
+	send_all(&s->side, iov, (size_t)(3 * packets + (ended > 0)), DATA);
+	if (ended > 1)
+		send_all(&s->side, more, (size_t)(ended - 1), RESPONSE);
+	s->sent += (uint64_t)(packets + ended);
+	s->done += (uint64_t)ended;
 }
 
 static void *serve(void *arg)
@@ -156,7 +171,7 @@ static void *serve(void *arg)
 	pin(s->cpu);
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		receive(&s->side);
-		while (s->done != s->asked && s->sent - s->acked + BURST < WINDOW)
+		while (s->done != s->asked && s->sent - s->acked + 2 * BURST < WINDOW)
 			server_answer(s);
 	}
 	return NULL;
@@ -168,7 +183,7 @@ struct client {
 	struct side side;
 	uint8_t *buffers;
 	uint64_t *started;		/* ticks, by slot */
-	uint64_t sent, finished;	/* commands; the target serves them in order */
+	uint64_t sent, served, finished;	/* commands, in this order; served: their data is here */
 	uint64_t received, acked;	/* packets */
 	size_t off;
 	unsigned fresh;			/* commands to be sent */
@@ -178,17 +193,18 @@ struct client {
 static void client_take(void *owner, const uint8_t *packet, size_t len)
 {
 	struct client *c = owner;
-	const size_t slot = c->finished % opt.depth;
 
 	c->received++;
 	if (len == DATA) {
-		memcpy(c->buffers + slot * opt.block + c->off, packet + HEADER, MTU);
+		memcpy(c->buffers + c->served % opt.depth * opt.block + c->off, packet + HEADER, MTU);
 		c->off += MTU;
+		if (c->off == opt.block) {
+			c->off = 0;
+			c->served++;
+		}
 		return;
 	}
-	histogram_add(&c->histogram, ticks_now() - c->started[slot]);
-	c->finished++;
-	c->off = 0;
+	histogram_add(&c->histogram, ticks_now() - c->started[c->finished++ % opt.depth]);
 	c->fresh++;
 }
 

@@ -162,6 +162,23 @@ def test_io_uring(tmp_path: Path) -> None:
     assert not list(limits.io_uring(Described(tmp_path / "old"), None))
 
 
+def test_socket_buffers(tmp_path: Path) -> None:
+    files = {
+        "/proc/sys/net/core/rmem_max": "212992\n",
+        "/proc/sys/net/core/wmem_max": "8388608\n",
+    }
+    machine = Described(tmp_path, files=files)
+    roce = config(port=[{"traddr": "10.0.0.1", "trsvcid": 4420, "device": "roce"}])
+    receive, send = limits.socket_buffers(machine, roce)
+    assert receive.level is Level.WARNING
+    assert "limited to 208 KiB" in receive.text
+    assert "net.core.rmem_max=8388608" in receive.remedy
+    assert send.level is Level.OK
+    iwarp = config(port=[{"traddr": "10.0.0.1", "trsvcid": 4420, "device": "iwarp"}])
+    assert not list(limits.socket_buffers(machine, iwarp))
+    assert not list(limits.socket_buffers(machine, None))
+
+
 def test_addresses() -> None:
     machine = Machine()
     found = only(network.addresses(machine, config()))

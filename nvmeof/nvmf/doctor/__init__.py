@@ -18,6 +18,7 @@ _CHECKS = (
     limits.files,
     limits.processors,
     limits.io_uring,
+    limits.socket_buffers,
     network.addresses,
     roce.addresses,
     network.mtu,

@@ -12,6 +12,8 @@ from nvmf.doctor.machine import Finding, Level, Machine
 from nvmf.doctor.rdma import wants_system
 
 _HUGE = 2 << 20
+_ROCE_BUFFER = 8 << 20
+"""Bytes of a socket's buffer that the embedded RoCEv2 device requests."""
 _SPARE_FILES = 256
 """Descriptors that a target needs in addition to its connections."""
 
@@ -146,4 +148,27 @@ def io_uring(machine: Machine, config: Config | None) -> Iterator[Finding]:
             Level.WARNING,
             f"kernel.io_uring_disabled = {disabled}: files are served by threads, which is slower",
             "sysctl kernel.io_uring_disabled=0",
+        )
+
+
+def socket_buffers(machine: Machine, config: Config | None) -> Iterator[Finding]:
+    """Check the limits of socket buffers, which a RoCEv2 port without CAP_NET_ADMIN has."""
+    if config is None or not any(port.device == "roce" for port in config.ports):
+        return
+    for name, use in (("rmem_max", "receive"), ("wmem_max", "send")):
+        text = machine.read(f"/proc/sys/net/core/{name}")
+        if text is None:
+            continue
+        limit = int(text)
+        said = f"the {use} buffers of sockets are limited to {format_size(limit)}"
+        if limit >= _ROCE_BUFFER:
+            yield Finding("socket buffers", Level.OK, said)
+            continue
+        yield Finding(
+            "socket buffers",
+            Level.WARNING,
+            f"{said}; RoCEv2 ports request {format_size(_ROCE_BUFFER)}, and have less unless the"
+            " target has CAP_NET_ADMIN: writes are slower, and packets that many hosts send at"
+            " once may be lost",
+            f"sysctl -w net.core.{name}={_ROCE_BUFFER}, and in a file in /etc/sysctl.d.",
         )

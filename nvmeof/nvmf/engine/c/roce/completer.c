@@ -17,6 +17,7 @@ static void progress(struct ro_qp *qp, uint32_t una)
 {
 	enum { SINCE_MAX = 4 * RO_DENSE };	/* a long time without a loss does not hide the beginning of congestion */
 	struct ro_requester *r = &qp->req;
+	uint32_t until;
 
 	r->grown += (una - r->una) & RO_MASK24;
 	r->since += (una - r->una) & RO_MASK24;
@@ -32,9 +33,10 @@ static void progress(struct ro_qp *qp, uint32_t una)
 			r->alpha -= r->alpha / RO_ALPHA_SHARE;
 		r->cut = false;
 	}
-	while (r->reads_head != r->reads_tail &&
-	       ro_psn_diff(una, r->read_end[r->reads_tail % RO_MAX_RD]) >= 0)
-		r->reads_tail++;
+	for (until = r->reads_tail; until != r->reads_head; until++)
+		if (ro_psn_diff(una, r->read_end[until % RO_MAX_RD]) < 0)
+			break;
+	ro_reads_end(qp, until);
 }
 
 /* The oldest request that is not done; its index in *index.  NULL if none was begun. */

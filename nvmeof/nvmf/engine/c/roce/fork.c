@@ -13,6 +13,7 @@ static void forked_qp(struct ro_qp *qp)
 	qp->port = NULL;
 	list_remove(&qp->ticking);
 	qp->more = (struct list_link){ 0 };	/* another thread may have been changing that list */
+	qp->in_line = false;
 	if (qp->srq)
 		iw_srq_forked(qp->srq);
 	atomic_store(&qp->state, IBV_QPS_ERR);
@@ -39,8 +40,11 @@ static void fork_child(void)
 		port->polled = port->ticking = false;
 		port->current = NULL;
 		port->more.head = NULL;
+		fifo_init(&port->line);
+		atomic_store(&port->lined, false);
 		atomic_store(&port->lock, 0);
 		atomic_store(&port->cm_lock, 0);
+		atomic_store(&port->room_lock, 0);
 		atomic_store(&port->watch_lock, 0);
 		atomic_store(&port->watcher, NULL);
 	}

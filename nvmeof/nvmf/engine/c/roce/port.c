@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-	SOCKET_BUFFER = 8 << 20,	/* requested; the system's limit applies */
+	SOCKET_BUFFER = 8 << 20,	/* requested */
 	LOOPBACK_TRIES = 16,
 };
 
@@ -28,8 +28,11 @@ int ro_port_socket(const union ro_addr *addr, bool grouped)
 
 	if (fd < 0)
 		return -1;
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	/* with CAP_NET_ADMIN, the limits of net.core.rmem_max and wmem_max do not apply */
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
 	/* routers may mark what this socket sends rather than drop it; without these they drop it */
 	if (addr->sa.sa_family == AF_INET6) {
@@ -108,6 +111,7 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 	port->cm = malloc(RO_CM_QUEUE * sizeof(*port->cm));
 	port->calls = calls;
 	port->caller.answer = port_answer;
+	fifo_init(&port->line);
 	if (!port->buffer || !port->cm || ro_share_open(port) || ro_port_watch(port)) {
 		port_free(port);
 		return NULL;
@@ -118,6 +122,7 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 	}
 	port->in.batch = RO_BATCH;
 	port->mtu = ro_interface_mtu(port->fd, addr);
+	port->room = ro_room(port);
 	atomic_store(&port->gso, !getsockopt(port->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len));
 	port->users = 1;
 	list_push(&ro_ports, &port->link);

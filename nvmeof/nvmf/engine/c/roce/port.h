@@ -20,6 +20,7 @@
 #include "icrc.h"
 #include "share.h"
 #include "stag.h"
+#include "util/fifo.h"
 #include "wire.h"
 
 #include <netinet/in.h>
@@ -95,6 +96,8 @@ struct ro_port {
 	int fd;
 	union ro_addr addr;
 	uint32_t mtu;			/* of the packets' payload */
+	uint32_t room;			/* bytes of data that the socket can hold: room.c */
+	atomic_uint asked;		/* of them, those that its queue pairs have requested */
 	atomic_bool gso;
 	atomic_bool shared;		/* with other processes */
 	uint32_t tag;			/* if shared: our tag, to which this socket belongs */
@@ -129,6 +132,11 @@ struct ro_port {
 	iw_spin watch_lock;
 	_Atomic(struct ro_attached *) watcher;	/* also compared without the lock; NULL: none */
 	bool loud;			/* the watcher is woken when the socket is writable */
+
+	/* room_lock, innermost */
+	iw_spin room_lock;
+	struct fifo line;		/* data of the calls: queue pairs that wait for room */
+	atomic_bool lined;		/* there are some; for reading without the lock */
 
 	/* cm_lock, innermost */
 	iw_spin cm_lock;
@@ -186,6 +194,11 @@ uint32_t ro_interface_mtu(int fd, const union ro_addr *addr);
  * the kernel remembers reports of routers for minutes.
  */
 uint32_t ro_port_path_mtu(const struct ro_port *port, const union ro_addr *peer);
+
+/* ---- room.c ---- */
+
+/* The bytes of data of READs that the socket of a port can hold. */
+uint32_t ro_room(const struct ro_port *port);
 
 /* ---- port_watch.c ---- */
 

@@ -153,6 +153,7 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	ro_flow_set(&qp->flow, &path->port->addr.sa, &qp->peer.sa);
 	qp->dqpn = path->dqpn;
 	qp->mtu = path->mtu;
+	qp->read_packets = ro_room_packets(path->port, path->mtu);
 	qp->ird = (uint16_t)(path->ird < RO_MAX_RD ? path->ird : RO_MAX_RD);
 	qp->req.window = RO_WINDOW_FIRST;
 	qp->req.alpha = RO_ALPHA;
@@ -179,6 +180,7 @@ void ro_qp_reap(struct ro_qp *qp)
 	list_remove(&qp->more);
 	list_remove(&qp->held);
 	iw_lock(&qp->lock);
+	ro_room_leave(port, qp);
 	qp->port = NULL;
 	ro_ahead_free(qp);
 	iw_unlock(&qp->lock);
@@ -207,6 +209,8 @@ void ro_qp_flush(struct ro_qp *qp)
 	}
 	r->tx = r->fresh = r->head;
 	r->high_psn = r->una;
+	ro_reads_end(qp, r->reads_head);
+	ro_reads_end(qp, r->reads_head);
 	for (; s->tail != s->head; s->tail++) {
 		const struct ibv_wc wc = {
 			.wr_id = s->rq[s->tail & (s->size - 1)].wr_id,

@@ -23,7 +23,7 @@ enum {
 	RO_TRAIN = 15,			/* packets at once; with full packets, the kernel's limit of 64 KiB is reached first */
 	RO_ALPHA = 1024,
 	RO_ALPHA_SHARE = 16,		/* the share of alpha that changes at a time */
-	RO_READ_PACKETS = 16,		/* of the response to one request; longer READs are several requests */
+	RO_READ_PACKETS = 16,		/* of the response to one request at most; longer READs are several requests */
 	RO_DENSE = 32,			/* losses with fewer packets between them, on average, are taken for congestion */
 };
 
@@ -72,7 +72,9 @@ struct ro_requester {
 	bool cut;			/* since the window grew */
 	uint32_t spacing, since;	/* packets between losses, on average, and since the last one */
 	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
+	uint32_t read_len[RO_MAX_RD];	/* bytes of these that are counted in the port's asked */
 	uint32_t reads_head, reads_tail;
+	bool waits;			/* for room in the socket, without expecting a response */
 	bool rewound;			/* since the last progress, at rewound_at */
 	uint64_t rewound_at;
 	uint32_t ahead_psn;		/* of the last response after a gap */
@@ -133,6 +135,7 @@ struct ro_qp {
 	union ro_addr peer;
 	struct ro_flow flow;
 	uint32_t dqpn, mtu;
+	uint32_t read_packets;		/* of the response to one request */
 	uint16_t ird, ord;
 	unsigned int retry_limit, rnr_limit;
 	int access;			/* the peer's rights to memory, in addition to those of the region */
@@ -155,6 +158,11 @@ struct ro_qp {
 	uint32_t held_in;
 	bool marked;			/* a received packet was marked */
 	uint64_t notified_at;
+
+	/* the port's room_lock */
+	struct fifo_link line;
+	bool in_line;
+	uint32_t wanted;		/* bytes of its next READ, if in line */
 
 	/* iw_cm_lock */
 	struct iw_caller caller;
@@ -303,6 +311,21 @@ void ro_ask_again(struct ro_qp *qp);
 /* Whether an acknowledgement is due that may wait a little. */
 bool ro_ack_can_wait(const struct ro_qp *qp);
 uint32_t ro_reads_served(const struct ibv_qp *qp);
+
+/* ---- room.c ---- */
+
+/* The number of packets in the response to one request, such that several such responses have room. */
+uint32_t ro_room_packets(const struct ro_port *port, uint32_t mtu);
+/* Whether a READ of len bytes has to wait for room; ro_room_next() returns the queue pair then, or it has a response to come. */
+bool ro_room_wait(struct ro_qp *qp, uint32_t len);
+/* Take a queue pair for which there is room out of the line; NULL if there is none.  Under port->lock. */
+struct ro_qp *ro_room_next(struct ro_port *port);
+/* The queue pair is about to leave the port.  Under port->lock. */
+void ro_room_leave(struct ro_port *port, struct ro_qp *qp);
+/* A request was sent; its response has len bytes of data, and end is the PSN after it. */
+void ro_expect(struct ro_qp *qp, uint32_t end, uint32_t len);
+/* The responses before this one (by reads_head) have arrived, or are no longer expected. */
+void ro_reads_end(struct ro_qp *qp, uint32_t until);
 
 /* ---- ahead.c ---- */
 

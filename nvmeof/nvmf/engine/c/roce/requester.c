@@ -74,7 +74,7 @@ void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 	ro_sweep(qp);
 	r->tx = r->tail;
 	r->tx_packet = 0;
-	r->reads_tail = r->reads_head;
+	ro_reads_end(qp, r->reads_head);
 	if (r->tx != r->fresh && ro_sq(qp, r->tx)->kind)
 		r->tx_packet = (uint32_t)ro_psn_diff(r->una, ro_sq(qp, r->tx)->psn);
 	r->rewound = true;
@@ -169,34 +169,44 @@ static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, ui
 	return true;
 }
 
+/*
+ * The packets of the next request for a READ's data.  A repeated request ends where the original ended: the responder would
+ * not count data beyond that, and would expect a further request for it.
+ */
+static uint32_t read_packets(const struct ro_qp *qp, const struct ro_swr *w)
+{
+	const uint32_t i = qp->req.tx_packet, left = ro_packets(w->len, qp->mtu) - i;
+	const uint32_t most = qp->read_packets - i % qp->read_packets;
+
+	return left < most ? left : most;
+}
+
+static uint32_t read_bytes(const struct ro_qp *qp, const struct ro_swr *w)
+{
+	const uint32_t left = w->len - qp->req.tx_packet * qp->mtu, most = read_packets(qp, w) * qp->mtu;
+
+	return left < most ? left : most;
+}
+
 /* Request as much of a READ as one response should have; returns the number of its packets. */
 static uint32_t send_read(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
 {
-	struct ro_requester *r = &qp->req;
-	const uint32_t i = r->tx_packet, off = i * qp->mtu;
-	uint32_t n = w->packets - i, len = w->len - off;
+	const uint32_t i = qp->req.tx_packet, off = i * qp->mtu;
+	const uint32_t n = read_packets(qp, w), len = read_bytes(qp, w);
 	struct ro_bth bth = { .opcode = RO_OP_READ_REQ, .psn = ro_psn_add(w->psn, i), .ack_req = true };
 	uint8_t *packet;
 
-	/*
-	 * A repeated request ends where the original ended: the responder would not count data beyond that, and
-	 * would expect a further request for it.
-	 */
-	if (n > RO_READ_PACKETS - i % RO_READ_PACKETS) {
-		n = RO_READ_PACKETS - i % RO_READ_PACKETS;
-		len = n * qp->mtu;
-	}
 	packet = ro_burst_packet(b, &bth, 0);
 	put_reth(packet + RO_BTH, w->raddr + off, w->rkey, len);
 	ro_burst_seal(b, packet, 0);
-	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(bth.psn, n);
+	ro_expect(qp, ro_psn_add(bth.psn, n), len);
 	return n;
 }
 
 /* Count a request among those whose responses are expected. */
-static void expect_one(struct ro_requester *r, const struct ro_swr *w)
+static void expect_one(struct ro_qp *qp, const struct ro_swr *w)
 {
-	r->read_end[r->reads_head++ % RO_MAX_RD] = ro_psn_add(w->psn, 1);
+	ro_expect(qp, ro_psn_add(w->psn, 1), 0);
 }
 
 static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w)
@@ -211,7 +221,7 @@ static void send_atomic(struct ro_qp *qp, struct ro_burst *b, const struct ro_sw
 	ro_put64(ext + 12, w->swap);
 	ro_put64(ext + 20, w->compare);
 	ro_burst_seal(b, packet, 0);
-	expect_one(&qp->req, w);
+	expect_one(qp, w);
 }
 
 static void send_flush(struct ro_qp *qp, struct ro_burst *b, struct ro_swr *w)
@@ -223,7 +233,7 @@ static void send_flush(struct ro_qp *qp, struct ro_burst *b, struct ro_swr *w)
 	put_reth(ext + RO_FETH, w->raddr, w->rkey, w->flush_len);
 	w->icrcs |= (uint8_t)(1 << qp->flush);
 	ro_burst_seal(b, packet, 0);
-	expect_one(&qp->req, w);
+	expect_one(qp, w);
 }
 
 static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct ro_swr *w, uint32_t index)
@@ -235,7 +245,7 @@ static bool send_atomic_write(struct ro_qp *qp, struct ro_burst *b, const struct
 	if (!load(qp, b, index, 0, packet, w->len))
 		return false;
 	ro_burst_seal(b, packet, w->len);
-	expect_one(&qp->req, w);
+	expect_one(qp, w);
 	return true;
 }
 
@@ -297,7 +307,7 @@ static bool held(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn)
 		return true;
 	if (ro_has_response(w->kind) && reads >= qp->ord)
 		return true;
-	if (w->kind == RO_READ && reads && out + RO_READ_PACKETS > r->window)
+	if (w->kind == RO_READ && reads && out + qp->read_packets > r->window)
 		return true;
 	return out >= r->window;
 }
@@ -321,6 +331,7 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 {
 	struct ro_requester *r = &qp->req;
 
+	r->waits = false;
 	while (r->tx != r->head && !r->rnr) {
 		struct ro_swr *w = ro_sq(qp, r->tx);
 		const uint32_t psn = r->tx == r->fresh ? r->next_psn : ro_psn_add(w->psn, r->tx_packet);
@@ -334,6 +345,8 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 			return;
 		}
 		if (w->kind && (held(qp, w, psn) || room_is_small(qp, b, w, psn)))
+			break;
+		if (w->kind == RO_READ && ro_room_wait(qp, read_bytes(qp, w)))
 			break;
 		if (r->tx == r->fresh)
 			begin(qp, w);
@@ -358,6 +371,6 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		}
 	}
 	ro_sweep(qp);
-	if (ro_outstanding(qp))
+	if (ro_outstanding(qp) || r->waits)
 		ro_tick_want(qp);
 }

@@ -99,6 +99,9 @@ static void look(struct ro_qp *qp, uint64_t now)
 		r->seen_at = r->quiet_since = now;
 		if (!r->rnr)
 			send_again(qp);
+	} else if (r->waits && !busy) {
+		r->seen_at = r->quiet_since = now;
+		send_again(qp);
 	} else if (!busy || r->una != r->seen_una) {
 		r->seen_una = r->una;
 		r->seen_at = now;

@@ -143,4 +143,7 @@ void ro_qp_port_flush(struct ro_port *port)
 		if (enter(port, container_of(link, struct ro_qp, more)))
 			leave(port);
 	}
+	for (struct ro_qp *qp; (qp = ro_room_next(port));)
+		if (enter(port, qp))
+			leave(port);
 }

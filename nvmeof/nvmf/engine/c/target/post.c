@@ -20,7 +20,10 @@
 
 #include "capture/capture.h"
 
-enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size into its header buffer: see accept.c */
+enum {
+	SIW_SHORT = 32,		/* bytes: siw copies data up to this size into its header buffer: see accept.c */
+	TRAIN = 61440,		/* bytes that the embedded RoCEv2 device sends at once at most, in packets of one size */
+};
 
 /* ---- receives ---- */
 
@@ -113,17 +116,23 @@ static unsigned build_writes(struct target_request *req, unsigned n, uint32_t of
 	return n;
 }
 
+/* The data before a response, if it has any. */
+static unsigned build_data(struct target_request *req, unsigned n)
+{
+	if (req->source)
+		return build_writes(req, n, 0, req->length, req->source, req->source_lkey, 0);
+	if (!req->chunk)
+		return n;
+	req->chunk->with_host = reactor_now(req->qp->reactor);
+	return build_writes(req, n, 0, req->length, req->chunk->buffer, chunk_lkey(req->chunk), 0);
+}
+
 static unsigned build_response(struct target_request *req, unsigned n)
 {
 	struct target_qpair *qp = req->qp;
 	uint32_t sq_size = atomic_load_explicit(&qp->sq_size, memory_order_relaxed);
 	const struct nvme_cqe *cqe = &req->cqe;
 	struct ibv_send_wr *wr;
-
-	if (req->source)
-		n = build_writes(req, n, 0, req->length, req->source, req->source_lkey, 0);
-	else if (req->chunk)
-		n = build_writes(req, n, 0, req->length, req->chunk->buffer, chunk_lkey(req->chunk), 0);
 
 	request_took(req);
 	if (sq_size) {
@@ -197,15 +206,27 @@ static uint32_t tx_slots(struct tx *tx)
 	return req->source || req->chunk ? 1 + request_pieces(req, 0, req->length) : 1;
 }
 
+static unsigned build_responses(struct fifo *ready, unsigned n)
+{
+	while (ready->head)
+		n = build_response(container_of(fifo_pop(ready), struct target_request, tx.link), n);
+	return n;
+}
+
+/*
+ * The data of several small reads comes before their responses: RoCE sends packets of one size with one system call.
+ */
 static unsigned build_line(struct target_qpair *qp, unsigned n)
 {
-	struct ibv_send_wr *last = NULL;	/* response */
+	struct fifo ready;	/* responses whose data is in the chain */
+	uint32_t group = 0, responses = 0;
 
+	fifo_init(&ready);
 	while (qp->tx.head) {
 		struct tx *tx = container_of(qp->tx.head, struct tx, link);
 		uint32_t slots = tx_slots(tx);
 
-		if (slots > qp->sq_free || n + slots > WR_BATCH)
+		if (slots > qp->sq_free || n + responses + slots > WR_BATCH)
 			break;
 		qp->sq_free -= slots;
 		fifo_pop(&qp->tx);
@@ -219,19 +240,25 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 					 chunk_lkey(chunk), wr_id(chunk, WR_CHUNK));
 		} else {
 			struct target_request *req = container_of(tx, struct target_request, tx);
+			uint32_t length = slots > 1 ? req->length : 0;
 
+			if (group + length > TRAIN) {
+				n = build_responses(&ready, n);
+				group = responses = 0;
+			}
 			req->slots = (uint16_t)slots;
-			if (req->chunk)
-				req->chunk->with_host = reactor_now(qp->reactor);
-			n = build_response(req, n);
-			last = &qp->reactor->wr[n - 1];
+			n = build_data(req, n);
+			fifo_push(&ready, &req->tx.link);
+			group += length;
+			responses++;
 		}
 	}
-	if (last)
-		last->send_flags |= IBV_SEND_SIGNALED;
+	if (ready.head) {
+		n = build_responses(&ready, n);
+		qp->reactor->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+	}
 	return n;
 }
-
 static bool post_chain(struct target_qpair *qp, unsigned n)
 {
 	struct reactor *r = qp->reactor;
