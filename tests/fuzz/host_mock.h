@@ -147,7 +147,7 @@ static bool mock_invalidate(uint32_t key)
 }
 
 /* Whether a peer can use the key. */
-static bool mock_key_valid(uint32_t key)
+static inline bool mock_key_valid(uint32_t key)
 {
 	const struct mock_mw *mw = mock_window(key);
 

@@ -14,6 +14,7 @@
 
 enum {
 	SOCKET_BUFFER = 8 << 20,	/* requested */
+	ROOM_MIN = 1 << 16,		/* bytes */
 	LOOPBACK_TRIES = 16,
 };
 
@@ -83,6 +84,20 @@ static void port_free(struct ro_port *port)
 	errno = e;
 }
 
+/*
+ * The bytes of data that the socket can hold while no thread receives.  The kernel counts the memory of packets, which may
+ * be a page or two for each that a network card has received.
+ */
+static uint32_t port_room(const struct ro_port *port)
+{
+	const int share = ro_addr_loopback(&port->addr) ? 2 : 4;
+	socklen_t len = sizeof(int);
+	int size = 0;
+
+	(void)getsockopt(port->fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
+	return size / share > ROOM_MIN ? (uint32_t)(size / share) : ROOM_MIN;
+}
+
 static void inbox_ready(struct ro_port *port, unsigned int i)
 {
 	struct ro_inbox *in = &port->in;
@@ -122,7 +137,7 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 	}
 	port->in.batch = RO_BATCH;
 	port->mtu = ro_interface_mtu(port->fd, addr);
-	port->room = ro_room(port);
+	port->room = port_room(port);
 	atomic_store(&port->gso, !getsockopt(port->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len));
 	port->users = 1;
 	list_push(&ro_ports, &port->link);

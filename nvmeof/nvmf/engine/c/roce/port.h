@@ -195,11 +195,6 @@ uint32_t ro_interface_mtu(int fd, const union ro_addr *addr);
  */
 uint32_t ro_port_path_mtu(const struct ro_port *port, const union ro_addr *peer);
 
-/* ---- room.c ---- */
-
-/* The bytes of data of READs that the socket of a port can hold. */
-uint32_t ro_room(const struct ro_port *port);
-
 /* ---- port_watch.c ---- */
 
 extern const struct iw_steady_calls ro_watch_calls;	/* the owner is a ro_attached */

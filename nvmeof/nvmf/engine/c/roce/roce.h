@@ -9,7 +9,7 @@
  *   wire         wire crc32_ways crc32_x86 icrc
  *   port         addr share tag steer services port port_mtu port_send port_watch
  *   messages     cm_wire
- *   queue pair   qp numbers burst post requester completer respond responder respond_memory ahead timer visit
+ *   queue pair   qp numbers burst post requester completer respond responder respond_memory ahead room timer visit
  *   device       device
  *   connection   cm bare cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive fork gids
  *   table        table

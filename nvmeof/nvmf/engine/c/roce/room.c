@@ -8,22 +8,7 @@
  */
 #include "qp.h"
 
-enum {
-	/* The kernel counts the memory of a packet, which may be a page or two for each that a network card has received. */
-	SHARE = 4, SHARE_LOOPBACK = 2,
-	ROOM_MIN = 1 << 16,
-	READS_MIN = 4, PACKETS_MIN = 4,
-};
-
-uint32_t ro_room(const struct ro_port *port)
-{
-	const int share = ro_addr_loopback(&port->addr) ? SHARE_LOOPBACK : SHARE;
-	socklen_t len = sizeof(int);
-	int size = 0;
-
-	(void)getsockopt(port->fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
-	return size / share > ROOM_MIN ? (uint32_t)(size / share) : ROOM_MIN;
-}
+enum { READS_MIN = 4, PACKETS_MIN = 4 };
 
 uint32_t ro_room_packets(const struct ro_port *port, uint32_t mtu)
 {
@@ -32,11 +17,19 @@ uint32_t ro_room_packets(const struct ro_port *port, uint32_t mtu)
 	return n < PACKETS_MIN ? PACKETS_MIN : n < RO_READ_PACKETS ? n : RO_READ_PACKETS;
 }
 
+/* Ordered with "lined": one of two threads sees the other's change, so that room that becomes free is not overlooked. */
 static bool fits(const struct ro_port *port, uint32_t len)
 {
-	const uint32_t asked = atomic_load_explicit(&port->asked, memory_order_relaxed);
+	const uint32_t asked = atomic_load(&port->asked);
 
 	return !asked || asked + len <= port->room;
+}
+
+static void take_out(struct ro_port *port, struct ro_qp *qp)
+{
+	fifo_remove(&port->line, &qp->line);
+	qp->in_line = false;
+	atomic_store(&port->lined, port->line.head != NULL);
 }
 
 bool ro_room_wait(struct ro_qp *qp, uint32_t len)
@@ -45,34 +38,29 @@ bool ro_room_wait(struct ro_qp *qp, uint32_t len)
 	struct ro_port *port = qp->port;
 	const bool has_some = r->reads_head != r->reads_tail;
 
-	if (r->retries || (fits(port, len) && !(has_some && atomic_load_explicit(&port->lined, memory_order_relaxed))))
+	if (r->retries || (fits(port, len) && !(has_some && atomic_load(&port->lined))))
 		return false;
 	if (has_some)
 		return true;
-	r->waits = true;
 	iw_lock(&port->room_lock);
 	qp->wanted = len;
 	if (!qp->in_line) {
 		qp->in_line = true;
 		fifo_push(&port->line, &qp->line);
-		atomic_store_explicit(&port->lined, true, memory_order_relaxed);
+		atomic_store(&port->lined, true);
 	}
+	r->waits = !fits(port, len);
+	if (!r->waits)
+		take_out(port, qp);
 	iw_unlock(&port->room_lock);
-	return true;
-}
-
-static void take_out(struct ro_port *port, struct ro_qp *qp)
-{
-	fifo_remove(&port->line, &qp->line);
-	qp->in_line = false;
-	atomic_store_explicit(&port->lined, port->line.head != NULL, memory_order_relaxed);
+	return r->waits;
 }
 
 struct ro_qp *ro_room_next(struct ro_port *port)
 {
 	struct ro_qp *qp = NULL;
 
-	if (!atomic_load_explicit(&port->lined, memory_order_relaxed))
+	if (!atomic_load(&port->lined))
 		return NULL;
 	iw_lock(&port->room_lock);
 	if (port->line.head)
@@ -113,5 +101,5 @@ void ro_reads_end(struct ro_qp *qp, uint32_t until)
 	for (; r->reads_tail != until; r->reads_tail++)
 		len += r->read_len[r->reads_tail % RO_MAX_RD];
 	if (len)
-		atomic_fetch_sub_explicit(&qp->port->asked, len, memory_order_relaxed);
+		atomic_fetch_sub(&qp->port->asked, len);
 }
