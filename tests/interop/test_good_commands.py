@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 import time
 
@@ -14,6 +15,7 @@ from wire import nvme
 from wire.host import NvmeHost, Queue, expect, lba_words
 from wire.memory import Region
 from wire.nvme import Admin, Io, Status
+from wire.peer import Received
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 
@@ -270,3 +272,41 @@ def test_ipv6(tmp_path_factory: pytest.TempPathFactory) -> None:
             assert entry[1] == 2, "adrfam IPv6"
             assert entry[512:768].rstrip(b" \0") == b"::1"
         assert one.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "order"),
+    [(4096, ["data", "response"]), (32768, ["data", "response"] * 4)],
+    ids=["small", "large"],
+)
+def test_data_before_responses(host: NvmeHost, size: int, order: list[str]) -> None:
+    """Reads that come together: the data of several small ones precedes their responses, which are
+    in the order of the commands; that of a large one is followed by its response.
+    """
+    queue, cids, regions = host.queues[1], [], []
+    data = noise(4 * size, size)
+    expect(queue.call_write(Io.WRITE, data, nsid=1, cdw=lba_words(4096, len(data) // 512)))
+    queue.peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    for number in range(4):
+        region = queue.memory.register(size, readable=False)
+        sgl = nvme.keyed(region.base, size, region.stag)
+        words = lba_words(4096 + number * size // 512, size // 512)
+        cids.append(queue.next_cid())
+        capsule = nvme.sqe(Io.READ, nsid=1, sgl=sgl, cdw=words)
+        queue.submit(capsule[:2] + struct.pack("<H", cids[-1]) + capsule[4:])
+        regions.append(region)
+    queue.peer.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    seen: list[str] = []
+    responded: list[int] = []
+    while len(responded) < len(cids):
+        event = queue.peer.event()
+        what = "response" if isinstance(event, Received) else "data"
+        if isinstance(event, Received):
+            cqe = expect(queue.take(event))
+            responded.append(cqe.cid)
+            at = len(responded) - 1
+            assert bytes(regions[at].data) == data[at * size : (at + 1) * size]
+        if seen[-1:] != [what]:
+            seen.append(what)
+    assert responded == cids
+    assert seen == order
