@@ -11,7 +11,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
-enum { MEM = 64 * 1024, GUARD = 4096, DEPTH = 8, MTU = 256, PSN = RO_MASK24 - 20, STEPS_MAX = 400 };
+enum { MEM = 64 * 1024, GUARD = 4096, DEPTH = 8, MTU = 256, PSN = RO_MASK24 - 20, STEPS_MAX = 400, ROOM = 4 * MTU };
 
 static _Alignas(8) uint8_t mem[GUARD + MEM + GUARD + MEM + GUARD];	/* | shared | private | */
 static struct ibv_pd *pd;
@@ -29,6 +29,7 @@ struct run {
 	union ro_addr peer;
 	uint32_t key;			/* of the window, as last bound */
 	unsigned int posted, completed;
+	uint32_t others;		/* bytes that other queue pairs of the port have requested */
 };
 
 static uint32_t take(struct input *in, int bytes)
@@ -168,11 +169,16 @@ static void application(struct run *r, struct input *in)
 	struct ibv_recv_wr rw = { .sg_list = &sge, .num_sge = 1 }, *bad;
 	struct iw_epoch *section;
 
-	if (what & 0x40) {	/* no answer came for a long time */
+	if ((what & 0x60) == 0x60) {	/* another queue pair requests data, or it has arrived */
+		atomic_fetch_sub(&port->asked, r->others);
+		r->others = r->others ? 0 : ROOM - MTU;
+		atomic_fetch_add(&port->asked, r->others);
+	} else if (what & 0x40) {	/* no answer came for a long time */
 		section = iw_section_lock(&r->qp->lock);
 		if (ro_qp_state(r->qp) == IBV_QPS_RTS) {
 			struct ro_burst b;
 
+			r->qp->req.retries += what & 1;
 			ro_rewind(r->qp, RO_SILENCE);
 			r->qp->req.rnr = false;
 			ro_burst_begin(&b, r->qp);
@@ -210,6 +216,7 @@ static void open_all(void)
 	pthread_mutex_unlock(&iw_cm_lock);
 	if (!pd || !cq || !shared || !private_mr || !window || !port)
 		abort();
+	port->room = ROOM;	/* so that READs wait */
 }
 
 static void check_memory(void)
@@ -248,6 +255,9 @@ static void end(struct run *r)
 	iw_unlock(&r->qp->lock);
 	ro_qp_reap(r->qp);
 	poll_all(r);
+	if (atomic_load(&port->asked) != r->others || atomic_load(&port->lined) || port->line.head)
+		abort();
+	atomic_store(&port->asked, 0);
 	ro_qp_free(r->qp);
 	pthread_mutex_unlock(&iw_cm_lock);
 	if (r->posted != r->completed)
