@@ -172,6 +172,7 @@ cmd_test() {
     case $failed in *build*) die "failed: $failed. The rest waits for the build." ;; esac
     stage "engine for aarch64" check_aarch64
     stage "C tests, and C tests under ASan and UBSan" ctest_both
+    [ "$lab" = quick ] || stage "fuzzers with their corpora" fuzz_once
     say "== lab"
     prepare_lab
     [ -z "$failed" ] || say "FAILED before pytest: $failed"
@@ -287,6 +288,21 @@ cmd_lab() {
     attempts_told lab_python $program $where "$@"
 }
 
+build_fuzzers() {
+    install_packages fuzz_packages
+    cmake_build fuzz "the fuzzers" -DCMAKE_C_COMPILER=clang -DNVMF_FUZZ=ON -DNVMF_PYTHON=OFF
+}
+
+# The fuzzers with each input of their corpora, so that they are there when they are needed.
+fuzz_once() {
+    build_fuzzers || return 1
+    for fuzzer in build/fuzz/fuzz/*; do
+        [ -x "$fuzzer" ] || continue
+        UBSAN_OPTIONS=print_stacktrace=1 "$fuzzer" -runs=0 "tests/fuzz/corpus/$(basename "$fuzzer")" ||
+            return 1
+    done
+}
+
 cmd_fuzz() {
     seconds=${1-60}
     case $seconds in
@@ -294,10 +310,8 @@ cmd_fuzz() {
     esac
     lock
     install_packages base_packages
-    install_packages fuzz_packages
     make_venv
-    cmake_build fuzz "the fuzzers" -DCMAKE_C_COMPILER=clang -DNVMF_FUZZ=ON -DNVMF_PYTHON=OFF ||
-        build_failed
+    build_fuzzers || build_failed
     unlock
     fuzzers=0
     for fuzzer in build/fuzz/fuzz/*; do
