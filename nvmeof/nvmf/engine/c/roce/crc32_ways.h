@@ -11,14 +11,17 @@ enum { CRC32_WAYS = 2 };
 enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is faster; it takes multiples of 16 */
 
 /*
- * Leave 16 bytes whose CRC, from a register of 0, is that of len bytes from crc; len is CRC32_WIDE_MIN at least.  The bytes
- * are also copied to "to", unless it is NULL: each is read once then, which counts if they are not in the cache.  Unless
- * ahead is 0, as many bytes are fetched into the cache, of those that follow this far behind: the processor's own
- * prefetching stops at the end of a page, and the bytes of the next packet are about to be needed.
+ * Return the CRC of len bytes, which is CRC32_WIDE_MIN at least.  The bytes are also copied to "to", unless it is NULL: each
+ * is read once then, which counts if they are not in the cache.  Unless ahead is 0, as many bytes are fetched into the cache,
+ * of those that follow this far behind: the processor's own prefetching stops at the end of a page, and the bytes of the next
+ * packet are about to be needed.
  */
-typedef void crc32_fold(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, size_t ahead, uint8_t left[16]);
+typedef uint32_t crc32_fold(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, size_t ahead);
 
-/* Set the ways of this processor, the fastest first, and return their number. */
-unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS]);
+/* The same for len of 4 bytes or more, in steps of 4.  It reads no table, which is not in the cache between system calls. */
+typedef uint32_t crc32_short(uint32_t crc, const uint8_t *p, size_t len);
+
+/* Set the ways of this processor, the fastest first, and return their number; *short_way is NULL if it has none. */
+unsigned int crc32_native(crc32_fold *ways[CRC32_WAYS], crc32_short **short_way);
 
 #endif

@@ -25,7 +25,9 @@ enum { UDP_LENGTH, V4_LENGTH, V4_ID, V6_LENGTH };
 static uint32_t table[8][256];
 static uint32_t back[SHIFTS][32];	/* the value of each bit of a register before 2^k zero bytes */
 static uint32_t field[FIELDS][2][256];	/* the register after each value of their two bytes, from an empty one */
+static uint32_t lengths[2][RO_PACKET_MAX / 4 + 1];	/* field of the lengths of a packet, by IP version and words */
 static crc32_fold *crc32_wide;
+static crc32_short *crc32_few;
 static uint32_t seed;			/* after the 8 bytes of ones in place of an InfiniBand header */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -73,23 +75,30 @@ static uint32_t before(uint32_t crc)
 	return (crc ^ table[0][i]) << 8 | i;
 }
 
+static uint32_t short_sum(uint32_t crc, const uint8_t *p, size_t len)
+{
+	const size_t words = len & ~(size_t)3;
+
+	if (!crc32_few || !words)
+		return plain(crc, p, len);
+	return plain(crc32_few(crc, p, words), p + words, len - words);
+}
+
 /* to: a copy of the bytes, or NULL. */
 static uint32_t sum(crc32_fold *way, uint32_t crc, uint8_t *to, const uint8_t *p, size_t len, size_t ahead)
 {
 	if (way && len >= CRC32_WIDE_MIN) {
 		size_t wide = len & ~(size_t)15;
-		uint8_t left[16];
 
-		way(crc, to, p, wide, ahead, left);
-		crc = plain(0, left, sizeof(left));
+		crc = way(crc, to, p, wide, ahead);
 		p += wide;
 		len -= wide;
 		to = to ? to + wide : NULL;
 	}
 	if (!to)
-		return plain(crc, p, len);
+		return short_sum(crc, p, len);
 	memcpy(to, p, len);
-	return plain(crc, to, len);	/* of the copy: the bytes may change */
+	return short_sum(crc, to, len);	/* of the copy: the bytes may change */
 }
 
 static uint32_t past_zeroes(uint32_t crc, uint32_t n)
@@ -105,11 +114,27 @@ static void choose(void)
 	const uint8_t *text = (const uint8_t *)table + 1;
 	const size_t len = sizeof(table) / 2 + 5;
 	crc32_fold *ways[CRC32_WAYS];
-	unsigned int n = crc32_native(ways);
+	crc32_short *short_way;
+	unsigned int n = crc32_native(ways, &short_way);
 
 	for (unsigned int i = 0; i < n && !crc32_wide; i++)
 		if (sum(ways[i], 7, NULL, text, len, 0) == plain(7, text, len))
 			crc32_wide = ways[i];
+	if (short_way && short_way(7, text, RO_BTH) == plain(7, text, RO_BTH))
+		crc32_few = short_way;
+}
+
+static inline uint32_t of_field(int f, uint32_t value)
+{
+	return field[f][0][value >> 8 & 0xff] ^ field[f][1][value & 0xff];
+}
+
+/* Of the fields with the length of a packet that has len bytes up to its ICRC. */
+static uint32_t of_lengths(bool six, uint32_t len)
+{
+	const uint32_t udp_len = UDP + len + RO_ICRC;
+
+	return of_field(UDP_LENGTH, udp_len) ^ (six ? of_field(V6_LENGTH, udp_len) : of_field(V4_LENGTH, V4 + udp_len));
 }
 
 static void make(void)
@@ -131,6 +156,9 @@ static void make(void)
 			field[f][1][i] = past_zeroes(table[0][i], after[f]);
 			field[f][0][i] = past_zeroes(field[f][1][i], 1);
 		}
+	for (uint32_t words = 0; words <= RO_PACKET_MAX / 4; words++)
+		for (int six = 0; six < 2; six++)
+			lengths[six][words] = of_lengths(six, 4 * words);
 	for (uint32_t bit = 0; bit < 32; bit++)
 		back[0][bit] = before(1u << bit);
 	for (int k = 1; k < SHIFTS; k++)
@@ -194,24 +222,17 @@ void ro_flow_set(struct ro_flow *flow, const struct sockaddr *src, const struct 
 	flow->head = plain(seed, buf, (size_t)(udp - buf) + UDP);
 }
 
-static inline uint32_t of_field(int f, uint32_t value)
-{
-	return field[f][0][value >> 8 & 0xff] ^ field[f][1][value & 0xff];
-}
-
 uint32_t ro_icrc_begin(const struct ro_flow *flow, uint16_t ip_id, const uint8_t *packet, uint32_t len)
 {
-	const uint32_t udp_len = UDP + len + RO_ICRC;
-	uint32_t crc = flow->head ^ of_field(UDP_LENGTH, udp_len);
+	const bool known = len % 4 == 0 && len <= RO_PACKET_MAX;
+	uint32_t crc = flow->head ^ (known ? lengths[flow->six][len / 4] : of_lengths(flow->six, len));
 	uint8_t bth[RO_BTH];
 
-	if (flow->six)
-		crc ^= of_field(V6_LENGTH, udp_len);
-	else
-		crc ^= of_field(V4_LENGTH, V4 + udp_len) ^ of_field(V4_ID, ip_id);
+	if (!flow->six)
+		crc ^= of_field(V4_ID, ip_id);
 	memcpy(bth, packet, RO_BTH);
 	bth[MASKED_BTH] = 0xff;
-	return plain(crc, bth, RO_BTH);
+	return short_sum(crc, bth, RO_BTH);
 }
 
 uint32_t ro_icrc_end(uint32_t crc)
