@@ -9,13 +9,21 @@
 
 enum { TABLE_BYTES = MIB, TABLE_COUNT = 32 };
 
-/* A file full of this byte. */
+/*
+ * A file full of this byte, and a new one: the kernel ends a ring that was destroyed a while later, and holds the lock of an
+ * older file of this name until then.
+ */
 static struct store *table_open(const char *name, uint8_t byte, int direct)
 {
 	static uint8_t data[TABLE_BYTES];
-	const char *path = make_file(folder, name, TABLE_BYTES);
-	int fd = open(path, O_WRONLY);
+	char older[256];
+	const char *path;
+	int fd;
 
+	snprintf(older, sizeof(older), "%s/%s", folder, name);
+	unlink(older);
+	path = make_file(folder, name, TABLE_BYTES);
+	fd = open(path, O_WRONLY);
 	memset(data, byte, sizeof(data));
 	if (pwrite(fd, data, sizeof(data), 0) != sizeof(data))
 		check(false, "write %s: %s", path, strerror(errno));
