@@ -129,7 +129,7 @@ static inline uint32_t of_field(int f, uint32_t value)
 	return field[f][0][value >> 8 & 0xff] ^ field[f][1][value & 0xff];
 }
 
-/* Of the fields with the length of a packet that has len bytes up to its ICRC. */
+/* The CRC of the fields with the length of a packet that has len bytes up to its ICRC. */
 static uint32_t of_lengths(bool six, uint32_t len)
 {
 	const uint32_t udp_len = UDP + len + RO_ICRC;
