@@ -63,6 +63,7 @@ class LogProof:
         damage: float = 0.0,
         mixed: bool = False,
         narrow: bool = False,
+        dies: tuple[str, ...] = ("copy", "epoch"),
         line: int = UNIT,
     ) -> None:
         """Arguments:
@@ -72,6 +73,7 @@ class LogProof:
         mixed: Not all writers write tail words, also with damage.
         narrow: A new writer reaches only as many replicas as it needs, and often dies early;
             half of the logs become full.
+        dies: The steps of recovery at which it often does: those after which replicas may differ.
         line: Bytes that survive together when the power fails.
         """
         size = SIZE + form.SLOT * tail
@@ -86,6 +88,7 @@ class LogProof:
         self.damage = damage
         self.mixed = mixed or not damage
         self.narrow = narrow
+        self.dies = dies
         self.keeps = narrow and self.choice.random() < 0.5
         """The log is seldom truncated, so that there is no room even for new epochs."""
         self.damaged = self.refused = False
@@ -149,8 +152,8 @@ class LogProof:
         raise Broken("the log never opened")
 
     def _changes(self) -> bool:
-        """Whether recovery is at a step after which replicas may differ: copies, or a new epoch."""
-        return any(effect.why in ("copy", "epoch") for _, _, effect in self.rack.flight)
+        """Whether recovery is at a step at which the writer often dies."""
+        return any(effect.why in self.dies for _, _, effect in self.rack.flight)
 
     def _able(self) -> list[bool]:
         """Whether each replica writes tail words, for the next writer."""
@@ -263,6 +266,8 @@ class LogProof:
             for _ in range(self.random.randrange(1, 16 if self.narrow else 120)):
                 self.turn(core)
                 self.rack.start(self.writer, core)
+                if core.state is LogState.DEPOSED:
+                    raise Broken("the only writer was deposed")
                 if core.state is not LogState.OPEN:
                     break
             self.fail()

@@ -97,6 +97,12 @@ def test_seeds_that_have_found_something_since(seed: int) -> None:
     MirrorProof(seed).run()
 
 
+# A replica that a dead writer has claimed deposed the only one.
+@pytest.mark.parametrize("seed", [57, 1215, 6908, 7806])
+def test_seeds_of_logs_that_have_found_something(seed: int) -> None:
+    LogProof(seed, tail=bool(seed & 1), narrow=True, dies=("claim",), line=16).run()
+
+
 def test_a_seed_replays() -> None:
     first, second = MirrorProof(7), MirrorProof(7)
     first.run()

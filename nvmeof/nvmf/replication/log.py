@@ -61,7 +61,7 @@ class Log:
     @property
     def state(self) -> LogState:
         """The state of the log."""
-        return self._core.state
+        return LogState.BROKEN if self._shell.fault else self._core.state
 
     @property
     def replicas(self) -> list[tuple[str, LegState, str]]:
@@ -123,7 +123,7 @@ class Log:
             QuorumLost: Too few replicas can be reached.
             Damaged: The replicas that can be reached do not have all that was acknowledged.
         """
-        if self._core.state is not LogState.CLOSED:
+        if self.state is not LogState.CLOSED:
             await self._shell.close()
             self._start()
         await self._shell.ask(lambda op: self._core.run(op, self._core.recover()))

@@ -43,7 +43,9 @@ class LogState(StrEnum):
     """The log was not recovered yet."""
     OPEN = "open"
     BROKEN = "broken"
-    """Fewer replicas than the quorum are left: recover() again when they are back."""
+    """Fewer replicas than the quorum are left: recover() again when they are back; or the log has
+    stopped after an internal error.
+    """
     DEPOSED = "deposed"
     """A different writer has taken over."""
 

@@ -204,10 +204,12 @@ class ManagedMirror(Mirrored):
             await asyncio.sleep(max(0.1, 20 * (loop.time() - began)))  # many regions take long
 
     async def resync(self) -> None:
-        """Try all legs again that are lost, and take over again from a different writer."""
+        """Try all legs again that are lost; take over again from a different writer, and after an
+        internal error.
+        """
         async with self._changing:
             mirror = self._mirror
-            if mirror is None or mirror.state is MirrorState.DEPOSED:
+            if mirror is None or mirror.state in (MirrorState.DEPOSED, MirrorState.CLOSED):
                 try:
                     await self._again(self._present())
                 except Error as error:

@@ -106,7 +106,7 @@ class Mirror:
     @property
     def state(self) -> MirrorState:
         """The state of the mirror."""
-        return self._core.state
+        return MirrorState.CLOSED if self._shell.fault else self._core.state
 
     @property
     def replicas(self) -> list[ReplicaStatus]:
@@ -290,7 +290,7 @@ class Mirror:
                     f"cannot replace replica {index}: no other one has all data yet; wait until a "
                     "different replica is in sync"
                 )
-            core.lose(index, ReplicaError("it is being replaced"))
+            self._shell.call(core.lose, index, ReplicaError("it is being replaced"))
             old = await self._shell.exchange(index, replica)
             self._shell.pump()
             await old.close()
@@ -308,6 +308,8 @@ class Mirror:
             self._shell.events.clear()
             if self.state is MirrorState.DEPOSED:
                 raise self._core.refusal()
+            if self._shell.fault:
+                raise self._shell.refusal()
             await self._shell.events.wait()
 
     async def close(self) -> None:
@@ -332,7 +334,7 @@ class Mirror:
         self._tick()
 
     def _tick(self) -> None:
-        self._core.tick(self._core.clock())
+        self._shell.call(self._core.tick, self._core.clock())
         self._shell.pump()
 
     async def _ticks(self) -> None:

@@ -23,6 +23,7 @@ class MirrorState(StrEnum):
     """The state of a mirror."""
 
     CLOSED = "closed"
+    """It was not opened yet, or has stopped after an internal error."""
     CLEAN = "clean"
     """All replicas are in and have everything."""
     DEGRADED = "degraded"

@@ -124,11 +124,15 @@ class LogTasks(LogSteps):
         return next(lacking, self.tail)
 
     def _copy(self, index: int, source: int, there: list[Frame], start: int = 0) -> Steps[int]:
-        """Copy the frames that a replica lacks; the LSN up to which it has all then."""
+        """Copy the frames that a replica lacks; the LSN up to which it has all then.
+
+        Frames that are still on their way to the source, or come meanwhile, are not copied.
+        """
         have = {frame.lsn: frame for frame in there}
         same = True
-        upto = self.tail  # frames that come meanwhile are not among those that are copied
-        for frame in list(self.frames):
+        leg = self.legs[source]
+        upto = leg.prefix if leg.state is LegState.IN else self.tail
+        for frame in [frame for frame in self.frames if frame.end <= upto]:
             other = have.get(frame.lsn)
             same = same and other is not None and other.crc == frame.crc
             if same or frame.lsn < max(start, self.head):
@@ -185,9 +189,9 @@ class LogTasks(LogSteps):
         if found is None or not found.same_log(self.header):
             raise Damaged("it belongs to a different log")
         if found.epoch > self.header.epoch:
-            self.stop(LogState.DEPOSED)
-            raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
-        yield from self._headers([index], "claim")
+            yield from self._not_taken_over(index)
+            self._joined(index, generation)
+        yield from self._claim(index, found.seq)
         self._joined(index, generation)
         run = yield from self._scan(index)
         self._joined(index, generation)
@@ -201,13 +205,29 @@ class LogTasks(LogSteps):
             self._joined(index, generation)
             yield from self._copy(index, self._source(), run.frames if run else [], upto)
             self._joined(index, generation)
-            yield from self._headers([index], "claim")
+            yield from self._claim(index, 0)
             self._joined(index, generation)
         except ReplicationError:
             self._release()
             raise
         leg.state, leg.prefix = LegState.IN, self.tail
         self._release()
+
+    def _not_taken_over(self, index: int) -> Steps[None]:
+        """Raise Deposed unless the writer that has claimed a replica, with a later epoch, has ended
+        before it took over.
+
+        One that has taken over has fenced more replicas than it can lack, so that some of those
+        that are in would not be this writer's.  The other one has not written frames: the replica
+        gets this writer's epoch again.
+        """
+        if (yield from self._still_mine()) is None:
+            raise Deposed(f"a different writer has taken over: replica {index} has a later epoch")
+
+    def _claim(self, index: int, seq: int) -> Steps[None]:
+        """Write the header to a replica that comes back, as a newer one than all that it has."""
+        self.header = replace(self.header, seq=max(self.header.seq, seq) + 1)
+        yield from self._headers([index], "claim")
 
     def _release(self) -> None:
         self.held -= 1
@@ -249,7 +269,7 @@ class LogTasks(LogSteps):
         self.header = replace(self.header, seq=header.seq)
         stored = yield from self._headers(self.inside(), "truncate", header)
         if stored >= self.quorum and self.state is LogState.OPEN:
-            self.header = header
+            self.header = replace(header, seq=self.header.seq)
             self.frames = self.frames[self.frame_at(last.lsn) + 1 :]
         self.truncating = False
         self.settled.open()

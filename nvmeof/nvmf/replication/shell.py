@@ -8,14 +8,25 @@ the event loop: its end is a call, which may send what the core wants next.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from nvmf.replication.appending import AppendReplica
 from nvmf.replication.legs import L, LegMachine
-from nvmf.replication.machine import Effect, Fenced, Kind, Op, ReplicaError, Spread
+from nvmf.replication.machine import (
+    Effect,
+    Fenced,
+    Kind,
+    Op,
+    ReplicaError,
+    ReplicationError,
+    Spread,
+)
 from nvmf.replication.replica import CarefulReplica, QuickReplica, Replica
 from nvmf.replication.spreader import Spreader, bundles
+
+_log = logging.getLogger(__name__)
 
 
 class Flight:
@@ -56,13 +67,45 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self.events = asyncio.Event()
         """Set when an effect has ended."""
+        self._asked: set[asyncio.Future[object]] = set()
+        """The operations that callers wait for."""
+        self.fault: Exception | None = None
+        """The exception of the core, which is a fault of this program: it is no longer used."""
 
     def _writes_tails(self, leg: int) -> bool:
         replica = self._append[leg]
         return replica is not None and bool(replica.tail_word)
 
+    def refusal(self) -> ReplicationError:
+        """Why nothing can be done after a fault."""
+        return ReplicationError(
+            f"replication has stopped after an internal error: {self.fault!r}; what was under way "
+            "may or may not have been done; open it again"
+        )
+
+    def call(self, into: Callable[..., object], *how: object) -> None:
+        """Call the core; if that raises, end all operations, and never call it again."""
+        if self.fault is not None:
+            return
+        try:
+            into(*how)
+        except Exception as error:
+            self._stop(error)
+
+    def _stop(self, error: Exception) -> None:
+        _log.error("replication has stopped after an internal error", exc_info=error)
+        self.fault = error
+        asked, self._asked = self._asked, set()
+        for future in asked:
+            if not future.done():
+                future.set_exception(self.refusal())
+        self.events.set()
+
     def pump(self) -> None:
         """Start what the core wants done."""
+        self.call(self._pump)
+
+    def _pump(self) -> None:
         while self.core.outbox:
             spreads: list[Spread] = []
             for effect in self.core.take():
@@ -121,7 +164,7 @@ class Shell:
         if result is None or len(result) != effect.length:
             self._start(effect)  # again, for the retries and the reason
             return
-        self.core.finished(effect, result)
+        self.call(self.core.finished, effect, result)
         self.events.set()
         self.pump()
 
@@ -141,10 +184,10 @@ class Shell:
                     break
                 if isinstance(what, Flight):
                     for effect in self._land(what, what.live):
-                        self.core.failed(effect, self._silence(effect))
+                        self.call(self.core.failed, effect, self._silence(effect))
                 else:
                     self._sent[what.leg].remove(what)
-                    self.core.failed(what, self._silence(what))
+                    self.call(self.core.failed, what, self._silence(what))
             self._line.popleft()
         self.events.set()
         self.pump()
@@ -189,7 +232,7 @@ class Shell:
                 self._start(effect)  # for the retries and the reason
         if has:
             for spread in flight.spreads:
-                spread.answered(has)
+                self.call(spread.answered, has)
         self.events.set()
         self.pump()
 
@@ -202,7 +245,7 @@ class Shell:
             self._flights.pop(flight, None)
         if has:
             for spread in flight.spreads:
-                spread.answered(has)
+                self.call(spread.answered, has)
         return self._parts(flight, left)
 
     def _parts(self, flight: Flight, legs: int) -> list[Effect]:
@@ -223,13 +266,13 @@ class Shell:
             async with asyncio.timeout(self.timeout):
                 result = await self._on(replica, effect)
         except Fenced as error:
-            self.core.failed(effect, error)
+            self.call(self.core.failed, effect, error)
         except TimeoutError:
-            self.core.failed(effect, self._silence(effect))
+            self.call(self.core.failed, effect, self._silence(effect))
         except Exception as error:  # whatever a replica raises, it has failed
-            self.core.failed(effect, ReplicaError(f"{replica.name}: {error}"))
+            self.call(self.core.failed, effect, ReplicaError(f"{replica.name}: {error}"))
         else:
-            self.core.finished(effect, result)
+            self.call(self.core.finished, effect, result)
         self.events.set()
         self.pump()
 
@@ -261,8 +304,9 @@ class Shell:
                 await replica.fence()
         finally:
             self._spreader.again(leg)
+            again = ReplicaError(f"{replica.name} was opened again")
             for effect in ended:
-                self.core.failed(effect, ReplicaError(f"{replica.name} was opened again"))
+                self.call(self.core.failed, effect, again)
 
     async def _give_up(self, leg: int) -> list[Effect]:
         """Wait for nothing that is under way to a replica; the effects that have not ended."""
@@ -283,7 +327,7 @@ class Shell:
     async def exchange(self, leg: int, replica: Replica) -> Replica:
         """Use a different replica for one that is lost; return the old one, which is not closed."""
         for effect in await self._give_up(leg):
-            self.core.failed(effect, ReplicaError("it was replaced"))
+            self.call(self.core.failed, effect, ReplicaError("it was replaced"))
         old, self.replicas[leg] = self.replicas[leg], replica
         self._quick[leg] = replica if isinstance(replica, QuickReplica) else None
         self._append[leg] = replica if isinstance(replica, AppendReplica) else None
@@ -294,10 +338,19 @@ class Shell:
     # ---- for callers ----
 
     async def ask(self, begin: Callable[[Op], object]) -> object:
-        """Begin an operation and wait for its end; cancelling does not end it."""
+        """Begin an operation and wait for its end; cancelling does not end it.
+
+        Raises:
+            ValueError: It cannot be begun: from begin, before the core has changed.
+            ReplicationError: It has failed, or the core has stopped after an internal error.
+        """
+        if self.fault is not None:
+            raise self.refusal()
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._asked.add(future)
 
         def then(op: Op) -> None:
+            self._asked.discard(future)
             if future.done():
                 return
             if op.error:
@@ -305,7 +358,13 @@ class Shell:
             else:
                 future.set_result(op.result)
 
-        begin(Op(then))
+        try:
+            begin(Op(then))
+        except ValueError:
+            self._asked.discard(future)
+            raise
+        except Exception as error:
+            self._stop(error)
         self.pump()
         return await future
 

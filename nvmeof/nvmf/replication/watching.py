@@ -140,6 +140,12 @@ class Watching:
                 "that there is only one, then run nvmeof target mirror resync",
                 self.where,
             )
+        elif state is MirrorState.CLOSED:
+            _log.error(
+                "%s: the mirror has stopped after an internal error: all commands fail; run "
+                "nvmeof target mirror resync, and report the error",
+                self.where,
+            )
         elif state is MirrorState.BLOCKED:
             _log.error("%s: fewer legs than the quorum are there: commands wait", self.where)
         elif state is MirrorState.CLEAN:
