@@ -19,11 +19,13 @@ RESPONSES = range(0x0D, 0x13)
 DREQ, DREP, REQ, REJ, REP = 0x15, 0x16, 0x10, 0x12, 0x13
 
 
-def icrc(src: tuple[str, int], dst: tuple[str, int], packet: bytes) -> bytes:
-    """Return the ICRC of an IPv4 packet (identification 0, not fragmented), BTH to payload."""
+def icrc(
+    src: tuple[str, int], dst: tuple[str, int], packet: bytes, identification: int = 0
+) -> bytes:
+    """Return the ICRC of an IPv4 packet (not fragmented), BTH to payload."""
     udp = 8 + len(packet) + 4
     covered = b"\xff" * 8 + struct.pack(
-        "!BBHHHBBH", 0x45, 0xFF, 20 + udp, 0, 0x4000, 0xFF, 17, 0xFFFF
+        "!BBHHHBBH", 0x45, 0xFF, 20 + udp, identification, 0x4000, 0xFF, 17, 0xFFFF
     )
     covered += socket.inet_aton(src[0]) + socket.inet_aton(dst[0])
     covered += struct.pack("!HHHH", src[1], dst[1], udp, 0xFFFF)
@@ -38,6 +40,14 @@ def endpoint(address: str) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     sock.bind((address, PORT))
     return sock
+
+
+def send_train(sock: socket.socket, packets: list[bytes], target: tuple[str, int]) -> None:
+    """Send packets of one length with one system call, so that they arrive together."""
+    source = sock.getsockname()
+    whole = b"".join(p + icrc(source, target, p, number) for number, p in enumerate(packets))
+    segment = struct.pack("=H", len(packets[0]) + 4)
+    sock.sendmsg([whole], [(socket.IPPROTO_UDP, 103, segment)], 0, target)  # UDP_SEGMENT
 
 
 def own_address() -> str:
@@ -58,6 +68,8 @@ class Relay:
     address: str = field(default_factory=own_address)
     far: str = field(default_factory=own_address)
     """The address of clients for the target."""
+    together: bool = False
+    """Packets of one length that spoil returns together are sent together."""
     packets: int = 0
     """Number of received packets."""
 
@@ -94,5 +106,9 @@ class Relay:
                 self._client = sender
             self.packets += 1
             target = (self.target, PORT) if from_client else self._client
-            for packet in self.spoil(data[:-4]):
+            packets = self.spoil(data[:-4])
+            if self.together and len({len(packet) for packet in packets}) == 1:
+                send_train(go, packets, target)
+                continue
+            for packet in packets:
                 go.sendto(packet + icrc(source, target, packet), target)

@@ -7,6 +7,7 @@
 static const struct verbs table = {
 	.name = "roce",
 	.read_sink_is_local = true,
+	.train = RO_TRAIN,
 	.flushes = true,
 	.shows_packets = true,
 	.get_device_list = ro_get_device_list,

@@ -22,7 +22,7 @@
 
 enum {
 	SIW_SHORT = 32,		/* bytes: siw copies data up to this size into its header buffer: see accept.c */
-	TRAIN = 61440,		/* bytes that the embedded RoCEv2 device sends at once at most, in packets of one size */
+	DATA_USUAL = 4096,	/* bytes of a small read */
 };
 
 /* ---- receives ---- */
@@ -213,12 +213,11 @@ static unsigned build_responses(struct fifo *ready, unsigned n)
 	return n;
 }
 
-/*
- * The data of several small reads comes before their responses: RoCE sends packets of one size with one system call.
- */
+/* If the device has trains, the data of several small reads comes before their responses. */
 static unsigned build_line(struct target_qpair *qp, unsigned n)
 {
 	struct fifo ready;	/* responses whose data is in the chain */
+	const uint32_t train = qp->verbs->train * DATA_USUAL;
 	uint32_t group = 0, responses = 0;
 
 	fifo_init(&ready);
@@ -242,7 +241,7 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 			struct target_request *req = container_of(tx, struct target_request, tx);
 			uint32_t length = slots > 1 ? req->length : 0;
 
-			if (group + length > TRAIN) {
+			if (group + length > train) {
 				n = build_responses(&ready, n);
 				group = responses = 0;
 			}

@@ -85,10 +85,16 @@ static void flush(struct reactor *r)
 	} while (r->marked);
 }
 
-/* Returns whether there were other completions than those of responses, which cause no further work. */
+/*
+ * Returns whether there were other completions than those of responses, which cause no further work.  If the device has
+ * trains, a turn takes what fills one: it is sent while the host and the next turn work, and what is left over for a
+ * second one may become more until then.
+ */
 static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 {
-	int n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
+	const uint32_t train = rcq->device->verbs->train;
+	const int most = train ? (int)train : CQ_BATCH;
+	int n = ibv_poll_cq(rcq->cq, most, r->wc);
 	int news = n;
 
 	for (int i = 0; i < n && i < EXPECT_AHEAD; i++)
@@ -98,7 +104,7 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 			expect_completion(r, &r->wc[i + EXPECT_AHEAD]);
 		news -= post_completion(r, &r->wc[i]);
 	}
-	return news > 0 || n == CQ_BATCH;
+	return news > 0 || n == most;
 }
 
 void reactor_drain_cq(struct reactor *r, struct reactor_cq *rcq)

@@ -50,6 +50,11 @@ struct verbs {
 	 * memory does change, they are broken.  0 if a device has no such flag.
 	 */
 	unsigned int send_stable;
+	/*
+	 * The messages of one size that the device sends with one system call, if nothing else is between them.  0: it
+	 * sends messages of any size together, or one by one.
+	 */
+	uint32_t train;
 	/* Registering memory takes long and pins its pages.  False for the embedded devices. */
 	bool pins_memory;
 	/* Regions may be registered with VERBS_PLACE_PERSISTENTLY. */
