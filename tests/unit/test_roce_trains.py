@@ -12,7 +12,7 @@ import pytest
 from nvmf.initiator import connect
 from nvmf.spec.opcodes import IoOpcode
 from nvmf.target import serve
-from support.roce import Relay, own_address
+from support.roce import READ_REQUEST, Relay, own_address
 
 OPTIONS: dict[str, Any] = {"device": "roce", "queues": 1, "connect_timeout": 60.0}
 SEND_ONLY, WRITE_ONLY, SEND_ONLY_WITH_INVALIDATE = 0x04, 0x0A, 0x17
@@ -61,3 +61,26 @@ async def test_data_of_small_reads_precedes_their_responses(reads: int) -> None:
     parts = [min(TRAIN, reads - first) for first in range(0, reads, TRAIN)]
     answers = [(what, len(list(group))) for what, group in groupby(together.answers)]
     assert answers == [(what, part) for part in parts for what in ("data", "response")]
+
+
+@pytest.mark.parametrize(("writes", "size", "fetched"), [(4, 4096, 0), (9, 4096, 5), (9, 3584, 0)])
+async def test_data_of_many_writes_is_fetched(writes: int, size: int, fetched: int) -> None:
+    """Commands beyond four send no data of 4 KiB, which would need two packets each."""
+    kinds: list[int] = []
+
+    def note(packet: bytes) -> list[bytes]:
+        kinds.append(packet[0])
+        return [packet]
+
+    data = [bytes([number + 1]) * size for number in range(writes)]
+    async with serve(ram="4MiB", device="roce", traddr=own_address()) as target:
+        with Relay(target.ports[0][0], note) as relay:
+            url = target.url.replace(target.ports[0][0], relay.address)
+            async with connect(url, **OPTIONS) as controller:
+                disk = controller.namespaces[0]
+                await disk.write(0, data[0])
+                kinds.clear()
+                await asyncio.gather(*(disk.write(8 * n, part) for n, part in enumerate(data)))
+                assert kinds.count(READ_REQUEST) == fetched
+                found = [await disk.read(8 * n, size // 512) for n in range(writes)]
+    assert found == data

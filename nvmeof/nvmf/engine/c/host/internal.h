@@ -115,6 +115,7 @@ enum {
 	HOST_CID_INDEX = 0x0fff,
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that they are reposted in batches */
+	HOST_BUSY = 4,
 	HOST_NUDGES = 6,
 	HOST_SIGNAL_EVERY = 16,		/* at least one command in this many is signalled */
 };
@@ -169,7 +170,8 @@ struct host_queue {
 	uint16_t outstanding;
 	uint16_t nfree;
 	uint16_t *free;			/* a stack of slot indices */
-	uint32_t in_capsule;
+	uint32_t in_capsule;		/* bytes of data that go in a capsule at most */
+	uint32_t in_capsule_busy;	/* the same, while HOST_BUSY commands are outstanding */
 	struct host_slot *slots;
 	struct host_window *windows;	/* one per slot, or NULL */
 	struct nvme_sqe *capsules;	/* one per slot */

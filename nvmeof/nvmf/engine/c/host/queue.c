@@ -8,6 +8,7 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,36 @@ static void queue_number(struct host_queue *q)
 		q->recvs[i].wr_id = tag | HOST_WR_RECV | i;
 }
 
+static bool queue_is_local(const struct host_queue *q)
+{
+	const struct sockaddr *to = &q->id->route.addr.dst_addr, *from = &q->id->route.addr.src_addr;
+
+	if (to->sa_family == AF_INET6) {
+		const struct in6_addr *a = &((const struct sockaddr_in6 *)to)->sin6_addr;
+
+		return IN6_IS_ADDR_LOOPBACK(a) || !memcmp(a, &((const struct sockaddr_in6 *)from)->sin6_addr, sizeof(*a));
+	}
+
+	const struct in_addr a = ((const struct sockaddr_in *)to)->sin_addr;
+
+	return ntohl(a.s_addr) >> 24 == IN_LOOPBACKNET ||
+	       a.s_addr == ((const struct sockaddr_in *)from)->sin_addr.s_addr;
+}
+
+/*
+ * A capsule of several packets is sent by itself.  If the target fetches the data instead, the capsules of several
+ * commands are a train, and so are their data.  That costs a further round trip, which takes less time than it saves
+ * only if the target is on this machine, and several commands are outstanding.
+ */
+static void queue_choose_capsules(struct host_queue *q)
+{
+	const uint32_t whole = q->verbs->train_message - (uint32_t)sizeof(struct nvme_sqe);
+
+	q->in_capsule_busy = q->in_capsule;
+	if (q->verbs->train && q->in_capsule > whole && queue_is_local(q))
+		q->in_capsule_busy = whole;
+}
+
 int host_queue_build(struct host_queue *queue, struct host_error *error)
 {
 	struct host_queue *q = queue;
@@ -161,6 +192,7 @@ int host_queue_build(struct host_queue *queue, struct host_error *error)
 	q->nudges = 0;
 	if (ret)
 		return ret;
+	queue_choose_capsules(q);
 	if (q->size > q->device->attr.max_qp_wr - SEND_SLACK)
 		return host_error_set(error, -EINVAL,
 				      "a queue of %u entries exceeds the limit of RDMA device %s (%d)",

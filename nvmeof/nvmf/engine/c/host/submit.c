@@ -59,7 +59,8 @@ static int submit_data(struct host_queue *q, struct host_slot *s, struct nvme_sq
 	s->wr.num_sge = 1;
 	if (!data || !data->length) {
 		nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED);
-	} else if (data->to_device && data->in_capsule && data->length <= q->in_capsule) {
+	} else if (data->to_device && data->in_capsule &&
+		   data->length <= (q->outstanding < HOST_BUSY ? q->in_capsule : q->in_capsule_busy)) {
 		memset(&sqe->sgl, 0, sizeof(sqe->sgl));
 		sqe->sgl.plain.length = data->length;
 		sqe->sgl.plain.type = NVME_SGL_IN_CAPSULE;

@@ -8,6 +8,7 @@ static const struct verbs table = {
 	.name = "roce",
 	.read_sink_is_local = true,
 	.train = RO_TRAIN,
+	.train_message = RO_MTU_MAX,
 	.flushes = true,
 	.shows_packets = true,
 	.get_device_list = ro_get_device_list,

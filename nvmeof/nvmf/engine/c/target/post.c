@@ -20,10 +20,7 @@
 
 #include "capture/capture.h"
 
-enum {
-	SIW_SHORT = 32,		/* bytes: siw copies data up to this size into its header buffer: see accept.c */
-	DATA_USUAL = 4096,	/* bytes of a small read */
-};
+enum { SIW_SHORT = 32 };	/* bytes: siw copies data up to this size into its header buffer: see accept.c */
 
 /* ---- receives ---- */
 
@@ -217,7 +214,7 @@ static unsigned build_responses(struct fifo *ready, unsigned n)
 static unsigned build_line(struct target_qpair *qp, unsigned n)
 {
 	struct fifo ready;	/* responses whose data is in the chain */
-	const uint32_t train = qp->verbs->train * DATA_USUAL;
+	const uint32_t train = qp->verbs->train * qp->verbs->train_message;
 	uint32_t group = 0, responses = 0;
 
 	fifo_init(&ready);

@@ -51,10 +51,10 @@ struct verbs {
 	 */
 	unsigned int send_stable;
 	/*
-	 * The messages of one size that the device sends with one system call, if nothing else is between them.  0: it
-	 * sends messages of any size together, or one by one.
+	 * The messages of one size that the device sends with one system call, if nothing else is between them and each
+	 * has at most train_message bytes.  0: it sends messages of any size together, or one by one.
 	 */
-	uint32_t train;
+	uint32_t train, train_message;
 	/* Registering memory takes long and pins its pages.  False for the embedded devices. */
 	bool pins_memory;
 	/* Regions may be registered with VERBS_PLACE_PERSISTENTLY. */
