@@ -3,8 +3,10 @@
 """Measure a target and a host of ours against the floor of this machine: ./dev bench.
 
 A target in a second process and a polling host, one core each, over loopback on an embedded device.
-Each workload is run next to a bare exchange of the same bytes, over TCP for iWARP (floor.c), over
-UDP for RoCE (floor_udp.c), and what is printed is the median of the runs of each.
+Each workload is run in turns with a bare exchange of the same bytes, over TCP for iWARP (floor.c),
+over UDP for RoCE (floor_udp.c), and what is printed is the median of the runs of each.  Each run is
+compared with the exchanges right before and after it, since the speed of a shared machine changes
+within minutes; the ratio that is printed is the median of these ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -89,6 +91,10 @@ class Row:
     floor_bytes_per_second: float
     floor_p50_us: float
     floor_p99_us: float
+    of_floor: float
+    """Commands per second, as a multiple of the floor's: the median of the runs' ratios."""
+    p50_of_floor: float
+    """The same of the median latency."""
     runs: int
 
 
@@ -189,21 +195,23 @@ def measure(
 ) -> Row:
     """Measure the floor and the load in turns; return the median of each."""
     runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
-    floors = []
+
+    def bare() -> dict[str, Any]:
+        if device == "roce":
+            return floor_udp(work.block_size, work.queue_depth, seconds)
+        return floor(work.write, work.block_size, work.queue_depth, seconds, work.random)
+
+    floors = [bare()]
     runs = []
     target_cpu = []
     for _ in range(repeat):
-        if device == "roce":
-            floors.append(floor_udp(work.block_size, work.queue_depth, seconds))
-        else:
-            floors.append(
-                floor(work.write, work.block_size, work.queue_depth, seconds, work.random)
-            )
         before = target.cpu_seconds()
         figures = runner(target, work, seconds)
         used = target.cpu_seconds() - before
         runs.append(figures)
         target_cpu.append(used * 1e6 / max(figures.iops * seconds, 1))
+        floors.append(bare())
+    beside = list(zip(runs, floors, floors[1:], strict=False))
     iops = median([r.iops for r in runs])
     floor_iops = median([f["iops"] for f in floors])
     return Row(
@@ -223,6 +231,8 @@ def measure(
         round(floor_iops * work.block_size, 1),
         median([f["p50_us"] for f in floors]),
         median([f["p99_us"] for f in floors]),
+        median([2 * r.iops / max(a["iops"] + b["iops"], 1) for r, a, b in beside]),
+        median([2 * r.p50_us / max(a["p50_us"] + b["p50_us"], 1e-3) for r, a, b in beside]),
         repeat,
     )
 
@@ -246,8 +256,7 @@ def line(row: Row) -> str:
         f"{row.bytes_per_second / 1e9:>6.2f} {row.p50_us:>8.1f} {row.p99_us:>8.1f} "
         f"{row.host_cpu_us_per_io:>6.2f} {row.target_cpu_us_per_io:>6.2f} │ "
         f"{row.floor_iops:>8.0f} {row.floor_bytes_per_second / 1e9:>6.2f} "
-        f"{row.floor_p50_us:>8.1f} │ {row.iops / max(row.floor_iops, 1):>5.2f} "
-        f"{row.p50_us / max(row.floor_p50_us, 1e-3):>5.2f}x"
+        f"{row.floor_p50_us:>8.1f} │ {row.of_floor:>5.2f} {row.p50_of_floor:>5.2f}x"
     )
 
 
@@ -300,7 +309,8 @@ def run(args: argparse.Namespace) -> list[Row]:
     print(
         f"One reactor, one polling host thread ({args.engine}), loopback, embedded {kind}.\n"
         f"Medians of {args.repeat} runs of {args.seconds:g} s; the floor is a bare exchange of the "
-        f"same bytes over {'UDP' if roce else 'TCP'} in the same minute.\n"
+        f"same bytes over {'UDP' if roce else 'TCP'} right before and after each; the ratio is the "
+        "median of theirs.\n"
     )
     print(f"{ABOVE}\n{HEADER}")
     for store in args.store or (["ram"] if roce else ["ram", "file"]):

@@ -117,7 +117,7 @@ enum {
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that they are reposted in batches */
 	HOST_BUSY = 4,
 	HOST_NUDGES = 6,
-	HOST_SIGNAL_EVERY = 16,		/* at least one command in this many is signalled */
+	HOST_SIGNAL_EVERY = 32,		/* one command in this many is signalled, which waits for an acknowledgement too */
 };
 
 /* A wr_id: the tag of the queue, the kind of work, the index of its slot or receive. */
@@ -187,7 +187,6 @@ struct host_queue {
 	 * send queue, so beyond a limit every command is signalled, and holds its slot until it is retired.
 	 */
 	uint32_t sent, retired;		/* work requests: submitted, and known to have ended */
-	uint32_t signal_every;		/* commands */
 	uint32_t unsignalled;		/* commands since the last signalled one */
 	uint32_t unretired_max;		/* work requests; beyond it every command is signalled */
 	uint32_t send_depth;		/* of the queue pair */

@@ -50,10 +50,7 @@ static int keys_windows_alloc(struct host_queue *q)
  */
 static void keys_send_depth(struct host_queue *q, unsigned requests)
 {
-	q->signal_every = q->depth / 4 ? q->depth / 4 : 1;
-	if (q->signal_every > HOST_SIGNAL_EVERY)
-		q->signal_every = HOST_SIGNAL_EVERY;
-	q->unretired_max = 4 * q->signal_every;
+	q->unretired_max = 4 * HOST_SIGNAL_EVERY;
 	q->send_depth = requests * q->size + q->unretired_max + HOST_NUDGES;
 	/* on this device the response alone shows that the sends have ended */
 	if (q->verbs->sends_complete_inline)

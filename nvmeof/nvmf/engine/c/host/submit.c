@@ -46,7 +46,7 @@ static void submit_signal(struct host_queue *q, struct host_slot *s, uint32_t re
 	s->sent = q->sent;
 	s->waits = SLOT_RESPONSE;
 	s->wr.send_flags = (unsigned)inlined;
-	if (!q->quiet || data || ++q->unsignalled >= q->signal_every || q->sent - q->retired > q->unretired_max) {
+	if (!q->quiet || data || ++q->unsignalled >= HOST_SIGNAL_EVERY || q->sent - q->retired > q->unretired_max) {
 		q->unsignalled = 0;
 		s->waits |= SLOT_SEND;
 		s->wr.send_flags |= IBV_SEND_SIGNALED;
