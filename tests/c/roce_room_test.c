@@ -2,6 +2,8 @@
 /* READs of the embedded RoCEv2 device whose data has no room in the socket, and queue pairs that wait for it in line. */
 #include "roce_rig.h"
 
+#include <sys/wait.h>
+
 enum { OTHER_QPN = RIG_QPN + 1 };
 
 static struct ro_qp *other;
@@ -54,12 +56,17 @@ static void close_both(struct rig *rig)
 	rig_close(rig);
 }
 
-static void post(struct rig *rig, struct ro_qp *qp)
+static void post_long(struct rig *rig, struct ro_qp *qp, uint32_t packets)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = RIG_MTU, .lkey = rig->mr->lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = packets * RIG_MTU, .lkey = rig->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
 
 	CHECK(!ro_post_send(&qp->qp, &wr, &bad));
+}
+
+static void post(struct rig *rig, struct ro_qp *qp)
+{
+	post_long(rig, qp, 1);
 }
 
 /* Whether the next packet that the peer receives is the nth READ of a queue pair. */
@@ -76,14 +83,20 @@ static bool silent(struct rig *rig)
 	return poll(&pfd, 1, 0) == 0;
 }
 
+static void respond_part(struct rig *rig, const struct ro_qp *qp, uint32_t n, uint8_t opcode)
+{
+	const struct ro_bth bth = { .opcode = opcode, .qpn = qp->qp.qp_num, .psn = ro_psn_add(RIG_PSN, n) };
+	const uint32_t aeth = opcode == RO_OP_READ_MIDDLE ? 0 : RO_AETH;
+	uint8_t body[RO_AETH + RIG_MTU] = { 0 };
+
+	if (aeth)
+		body[0] = RO_AETH_ACK | RO_CREDITS_UNLIMITED;
+	rig_send(rig, rig->port, &bth, body, aeth + RIG_MTU);
+}
+
 static void respond(struct rig *rig, const struct ro_qp *qp, uint32_t n)
 {
-	const struct ro_bth bth = {
-		.opcode = RO_OP_READ_ONLY, .qpn = qp->qp.qp_num, .psn = ro_psn_add(RIG_PSN, n),
-	};
-	uint8_t body[RO_AETH + RIG_MTU] = { RO_AETH_ACK | RO_CREDITS_UNLIMITED };
-
-	rig_send(rig, rig->port, &bth, body, sizeof(body));
+	respond_part(rig, qp, n, RO_OP_READ_ONLY);
 }
 
 static void one_queue_pair(struct rig *rig)
@@ -99,7 +112,8 @@ static void one_queue_pair(struct rig *rig)
 		CHECK(atomic_load(&rig->port->asked) == RIG_MTU);
 		respond(rig, rig->qp, i);
 	}
-	while (ro_outstanding(rig->qp))
+	for (const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+	     ro_outstanding(rig->qp) && clock_ns() < end;)
 		iw_cq_progress(iw_cq(rig->cq), false);
 	CHECK(!atomic_load(&rig->port->asked), "(%u bytes are still expected)", atomic_load(&rig->port->asked));
 	close_both(rig);
@@ -123,6 +137,30 @@ static void line_first(struct rig *rig)
 	CHECK(silent(rig));
 	respond(rig, rig->qp, 1);
 	CHECK(requested(rig, RIG_QPN, 2), "(its own turn)");
+	close_both(rig);
+}
+
+/* A queue pair that always has a further READ goes to the end of the line when it has its data. */
+static void in_turns(struct rig *rig)
+{
+	check_section("queue pairs take turns");
+	if (!open_both(rig))
+		return;
+	for (int i = 0; i < 3; i++) {
+		post(rig, rig->qp);
+		post(rig, other);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		CHECK(requested(rig, RIG_QPN, i), "(READ %u)", i);
+		CHECK(silent(rig));
+		respond(rig, rig->qp, i);
+		CHECK(requested(rig, OTHER_QPN, i), "(READ %u of the other)", i);
+		CHECK(silent(rig));
+		respond(rig, other, i);
+	}
+	for (const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull; ro_outstanding(other) && clock_ns() < end;)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	CHECK(!atomic_load(&rig->port->asked) && !atomic_load(&rig->port->lined));
 	close_both(rig);
 }
 
@@ -157,8 +195,36 @@ static void gone(struct rig *rig)
 			turn = requested(rig, OTHER_QPN, 0);
 	}
 	CHECK(turn);
-	CHECK(rig->qp->req.retries > 0 && !other->req.retries);
+	CHECK(!other->req.retries);
 	CHECK(atomic_load(&rig->port->asked) == RIG_MTU, "(%u bytes)", atomic_load(&rig->port->asked));
+	close_both(rig);
+}
+
+/* A peer that sends a packet now and then keeps its room for one timeout as well. */
+static void slow(struct rig *rig)
+{
+	enum { PACKETS = 60 };
+	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
+	uint32_t sent = 0;
+
+	check_section("a peer that is slow on purpose");
+	if (!open_both(rig))
+		return;
+	post_long(rig, rig->qp, PACKETS);
+	CHECK(requested(rig, RIG_QPN, 0));
+	post(rig, other);
+	CHECK(atomic_load(&rig->port->lined));
+	while (sent < PACKETS - 1) {
+		respond_part(rig, rig->qp, sent, sent ? RO_OP_READ_MIDDLE : RO_OP_READ_FIRST);
+		sent++;
+		iw_cq_progress(iw_cq(rig->cq), false);
+		tick(rig->qp);
+		tick(other);
+		if (poll(&pfd, 1, 5) == 1)
+			break;
+	}
+	CHECK(requested(rig, OTHER_QPN, 0));
+	CHECK(sent < PACKETS - 1, "(%u packets were sent before)", sent);
 	close_both(rig);
 }
 
@@ -172,6 +238,32 @@ static void ended(struct rig *rig)
 	CHECK(requested(rig, RIG_QPN, 0));
 	post(rig, other);
 	CHECK(atomic_load(&rig->port->lined));
+	iw_lock(&rig->qp->lock);
+	ro_qp_fail(rig->qp, "the test is over");
+	iw_unlock(&rig->qp->lock);
+	CHECK(requested(rig, OTHER_QPN, 0), "(the other has its room)");
+	close_both(rig);
+}
+
+/* The child of a fork ends the work of a queue pair that expects data: nothing of the port is touched. */
+static void forked(struct rig *rig)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = 16, .lkey = rig->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	int status = -1;
+	pid_t pid;
+
+	check_section("a fork while data is expected");
+	if (!open_both(rig))
+		return;
+	post(rig, rig->qp);
+	CHECK(requested(rig, RIG_QPN, 0));
+	post(rig, other);
+	pid = fork();
+	if (!pid)
+		_exit(ro_post_send(&rig->qp->qp, &wr, &bad) + ro_post_send(&other->qp, &wr, &bad));
+	waitpid(pid, &status, 0);
+	CHECK(!status, "(the child's status: %d)", status);
 	close_both(rig);
 }
 
@@ -182,7 +274,10 @@ int main(int argc, char **argv)
 	check_begin(&argc, argv);
 	one_queue_pair(&rig);
 	line_first(&rig);
+	in_turns(&rig);
 	gone(&rig);
+	slow(&rig);
 	ended(&rig);
+	forked(&rig);
 	return check_report();
 }

@@ -26,7 +26,8 @@ class Together:
     def __init__(self) -> None:
         self.wanted = 0
         self.held: dict[bytes, bytes] = {}
-        self.answers: list[str] = []
+        self.answers: dict[bytes, str] = {}
+        """By PSN: they may be repeated, too."""
 
     def __call__(self, packet: bytes) -> list[bytes]:
         """Return what the relay sends in place of a packet."""
@@ -39,7 +40,7 @@ class Together:
             held, self.held = self.held, {}
             return list(held.values())
         if packet[0] in (WRITE_ONLY, SEND_ONLY_WITH_INVALIDATE):
-            self.answers.append("data" if packet[0] == WRITE_ONLY else "response")
+            self.answers[packet[8:12]] = "data" if packet[0] == WRITE_ONLY else "response"
         return [packet]
 
 
@@ -59,7 +60,7 @@ async def test_data_of_small_reads_precedes_their_responses(reads: int) -> None:
                 together.wanted = 0
     assert found == [bytes([number + 1]) * 4096 for number in range(reads)]
     parts = [min(TRAIN, reads - first) for first in range(0, reads, TRAIN)]
-    answers = [(what, len(list(group))) for what, group in groupby(together.answers)]
+    answers = [(what, len(list(group))) for what, group in groupby(together.answers.values())]
     assert answers == [(what, part) for part in parts for what in ("data", "response")]
 
 

@@ -14,6 +14,7 @@ static void forked_qp(struct ro_qp *qp)
 	list_remove(&qp->ticking);
 	qp->more = (struct list_link){ 0 };	/* another thread may have been changing that list */
 	qp->in_line = false;
+	qp->req.reads_head = qp->req.reads_tail = 0;
 	if (qp->srq)
 		iw_srq_forked(qp->srq);
 	atomic_store(&qp->state, IBV_QPS_ERR);

@@ -210,6 +210,8 @@ void ro_qp_flush(struct ro_qp *qp)
 	r->tx = r->fresh = r->head;
 	r->high_psn = r->una;
 	ro_reads_end(qp, r->reads_head);
+	if (qp->in_line)
+		ro_room_leave(qp->port, qp);
 	for (; s->tail != s->head; s->tail++) {
 		const struct ibv_wc wc = {
 			.wr_id = s->rq[s->tail & (s->size - 1)].wr_id,

@@ -75,6 +75,8 @@ struct ro_requester {
 	uint32_t read_len[RO_MAX_RD];	/* bytes of these that are counted in the port's asked */
 	uint32_t reads_head, reads_tail;
 	bool waits;			/* for room in the socket, without expecting a response */
+	uint32_t oldest;		/* reads_tail at the last ticks, since oldest_at */
+	uint64_t oldest_at;
 	bool rewound;			/* since the last progress, at rewound_at */
 	uint64_t rewound_at;
 	uint32_t ahead_psn;		/* of the last response after a gap */
@@ -318,12 +320,14 @@ uint32_t ro_reads_served(const struct ibv_qp *qp);
 uint32_t ro_room_packets(const struct ro_port *port, uint32_t mtu);
 /* Whether a READ of len bytes has to wait for room; ro_room_next() returns the queue pair then, or it has a response to come. */
 bool ro_room_wait(struct ro_qp *qp, uint32_t len);
-/* Take a queue pair for which there is room out of the line; NULL if there is none.  Under port->lock. */
+/* The first queue pair in line, if there is room for it, otherwise NULL: it is to send.  Under port->lock. */
 struct ro_qp *ro_room_next(struct ro_port *port);
-/* The queue pair is about to leave the port.  Under port->lock. */
+/* The queue pair no longer wants to send a READ. */
 void ro_room_leave(struct ro_port *port, struct ro_qp *qp);
 /* A request was sent; its response has len bytes of data, and end is the PSN after it. */
 void ro_expect(struct ro_qp *qp, uint32_t end, uint32_t len);
+/* The expected responses do not come in time: they take no room from now on. */
+void ro_reads_late(struct ro_qp *qp);
 /* The responses before this one (by reads_head) have arrived, or are no longer expected. */
 void ro_reads_end(struct ro_qp *qp, uint32_t until);
 

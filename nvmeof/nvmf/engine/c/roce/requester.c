@@ -370,6 +370,8 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 			r->tx_packet = 0;
 		}
 	}
+	if (qp->in_line && !r->waits)
+		ro_room_leave(qp->port, qp);
 	ro_sweep(qp);
 	if (ro_outstanding(qp) || r->waits)
 		ro_tick_want(qp);

@@ -2,9 +2,11 @@
 /*
  * Room in the socket for the data of READs.  Packets that its receive buffer has no room for are lost, requests of peers
  * among them: so the queue pairs of a port together request no more data than it can hold.  Those that find no room, and
- * wait for no data of their own, stand in line; while there is a line, a queue pair requests no more data than it has
- * requested already.  Data that does not come in time is requested again without being counted, so that a peer that has
- * gone takes no room away from others.
+ * wait for no data of their own, stand in line; while there is a line, only its first one requests data.  Data that does
+ * not come in time is no longer counted, and is requested again without being counted, so that a peer that has gone, or
+ * is slow on purpose, takes no room away from others.
+ *
+ * A queue pair enters and leaves the line under its own lock, too.
  */
 #include "qp.h"
 
@@ -38,7 +40,7 @@ bool ro_room_wait(struct ro_qp *qp, uint32_t len)
 	struct ro_port *port = qp->port;
 	const bool has_some = r->reads_head != r->reads_tail;
 
-	if (r->retries || (fits(port, len) && !(has_some && atomic_load(&port->lined))))
+	if (r->retries || (!atomic_load(&port->lined) && fits(port, len)))
 		return false;
 	if (has_some)
 		return true;
@@ -49,7 +51,7 @@ bool ro_room_wait(struct ro_qp *qp, uint32_t len)
 		fifo_push(&port->line, &qp->line);
 		atomic_store(&port->lined, true);
 	}
-	r->waits = !fits(port, len);
+	r->waits = port->line.head != &qp->line || !fits(port, len);
 	if (!r->waits)
 		take_out(port, qp);
 	iw_unlock(&port->room_lock);
@@ -65,9 +67,7 @@ struct ro_qp *ro_room_next(struct ro_port *port)
 	iw_lock(&port->room_lock);
 	if (port->line.head)
 		qp = container_of(port->line.head, struct ro_qp, line);
-	if (qp && fits(port, qp->wanted))
-		take_out(port, qp);
-	else
+	if (qp && !fits(port, qp->wanted))
 		qp = NULL;
 	iw_unlock(&port->room_lock);
 	return qp;
@@ -91,6 +91,19 @@ void ro_expect(struct ro_qp *qp, uint32_t end, uint32_t len)
 	r->read_len[r->reads_head++ % RO_MAX_RD] = len;
 	if (len)
 		atomic_fetch_add_explicit(&qp->port->asked, len, memory_order_relaxed);
+}
+
+void ro_reads_late(struct ro_qp *qp)
+{
+	struct ro_requester *r = &qp->req;
+	uint32_t len = 0;
+
+	for (uint32_t i = r->reads_tail; i != r->reads_head; i++) {
+		len += r->read_len[i % RO_MAX_RD];
+		r->read_len[i % RO_MAX_RD] = 0;
+	}
+	if (len)
+		atomic_fetch_sub(&qp->port->asked, len);
 }
 
 void ro_reads_end(struct ro_qp *qp, uint32_t until)

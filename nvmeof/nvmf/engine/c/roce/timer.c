@@ -82,11 +82,28 @@ static uint64_t patience(const struct ro_requester *r)
 	return TIMEOUT_NS << (r->retries < DOUBLINGS ? r->retries : DOUBLINGS);
 }
 
+/* The oldest response must have arrived within a timeout, or those that are expected no longer take room. */
+static void look_at_reads(struct ro_qp *qp, uint64_t now)
+{
+	struct ro_requester *r = &qp->req;
+
+	if (r->reads_tail == r->reads_head || r->reads_tail != r->oldest) {
+		r->oldest = r->reads_tail;
+		r->oldest_at = now;
+	} else if (now - r->oldest_at >= TIMEOUT_NS) {
+		ro_reads_late(qp);
+	}
+}
+
 static void look(struct ro_qp *qp, uint64_t now)
 {
 	struct ro_requester *r = &qp->req;
 	struct iw_epoch *section = iw_section_lock(&qp->lock);
 	const bool busy = ro_outstanding(qp) || r->rnr;
+	/* what was sent before a rewind counts as outstanding, but is not on its way */
+	const bool waits = r->waits && (!busy || r->tx == r->tail);
+
+	look_at_reads(qp, now);
 
 	if (ro_qp_up(qp)) {
 		ro_ask_again(qp);
@@ -99,7 +116,7 @@ static void look(struct ro_qp *qp, uint64_t now)
 		r->seen_at = r->quiet_since = now;
 		if (!r->rnr)
 			send_again(qp);
-	} else if (r->waits && !busy) {
+	} else if (waits) {
 		r->seen_at = r->quiet_since = now;
 		send_again(qp);
 	} else if (!busy || r->una != r->seen_una) {

@@ -143,7 +143,7 @@ void ro_qp_port_flush(struct ro_port *port)
 		if (enter(port, container_of(link, struct ro_qp, more)))
 			leave(port);
 	}
-	for (struct ro_qp *qp; (qp = ro_room_next(port));)
+	for (struct ro_qp *qp, *last = NULL; (qp = ro_room_next(port)) && qp != last; last = qp)
 		if (enter(port, qp))
 			leave(port);
 }
