@@ -95,6 +95,7 @@ def test_suite(device: str, tmp_path: Path) -> None:
     assert not done.returncode, f"{done.stdout}\n{done.stderr}"
     reasons = re.compile("|".join(SKIPPED))
     for one in results:
-        assert one["result"] != "failed", f"{one['test']}: {one['why']}\n{done.stdout}"
+        what = f"{one['test']}: {one['why']}\n{done.stderr}\n{done.stdout}"
+        assert one["result"] != "failed", what
         assert one["result"] != "skipped" or reasons.search(one["why"]), one
     assert sum(one["result"] == "passed" for one in results) >= PASSED[device]
