@@ -21,7 +21,7 @@ void ro_tick_start(struct ro_qp *qp)
 {
 	if (list_has(&qp->ticking) || !atomic_load(&qp->ticks))
 		return;
-	qp->req.seen_at = qp->req.quiet_since = clock_ns();
+	qp->req.seen_at = qp->req.quiet_since = qp->req.oldest_at = clock_ns();
 	iw_lock(&qp->lock);
 	qp->req.seen_una = qp->req.una;
 	iw_unlock(&qp->lock);
