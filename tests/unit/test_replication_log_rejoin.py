@@ -7,23 +7,19 @@ from dataclasses import replace
 
 from nvmf.replication.logcore import Append, LogState
 from nvmf.replication.logformat import SLOT, Header
-from nvmf.replication.machine import Effect, Fenced, Kind, LegState, Op, ReplicaError
+from nvmf.replication.machine import Fenced, LegState, Op, ReplicaError
 from nvmf.replication.recovery import LogTasks
+from support.hands import Disks
 
 UNIT, RING, LEGS = 64, 64 * 64, 3
 LOST = ReplicaError("the cable is out")
 
 
-class Disks:
-    """The memory of three replicas, and the log on them; a replica can fail."""
+class Logged(Disks[LogTasks]):
+    """A log of three with a quorum of two, in memory."""
 
     def __init__(self) -> None:
-        self.disks = [bytearray(2 * SLOT + RING) for _ in range(LEGS)]
-        self.refuses: dict[int, Exception] = {}
-        self.held: list[Effect] = []
-        self.hold = ""
-        """The step of the protocol at which effects do not end."""
-        self.core = LogTasks(LEGS, 2)
+        super().__init__(LogTasks(LEGS, 2), 2 * SLOT + RING, LEGS)
         self.done(self.core.run(Op(), self.core.create(bytes(16), UNIT, RING)))
         self.recover()
 
@@ -32,32 +28,14 @@ class Disks:
         self.core = LogTasks(LEGS, 2)
         self.done(self.core.run(Op(), self.core.recover()))
 
-    def go_on(self) -> None:
-        """Do all that is to be done."""
-        while found := self.core.take():
-            for effect in found:
-                assert isinstance(effect, Effect)
-                if self.hold and effect.why == self.hold:
-                    self.held.append(effect)
-                else:
-                    self.end(effect)
+    def hold_all(self, why: str) -> None:
+        """Let no effect of a step end, on any replica."""
+        self.hold = {(leg, why) for leg in range(LEGS)}
 
-    def end(self, effect: Effect) -> None:
-        """Do one effect."""
-        if effect.leg in self.refuses:
-            self.core.failed(effect, self.refuses[effect.leg])
-            return
-        disk, at = self.disks[effect.leg], effect.offset
-        if effect.kind is Kind.WRITE:
-            disk[at : at + len(effect.data)] = effect.data
-        self.core.finished(effect, bytes(disk[at : at + effect.length]))
-
-    def release(self) -> None:
+    def release_all(self) -> None:
         """End what was held."""
-        self.hold, held, self.held = "", self.held, []
-        for effect in held:
-            self.end(effect)
-        self.go_on()
+        for leg, why in sorted(self.hold):
+            self.release(leg, why)
 
     def done(self, op: Op) -> object:
         """Return the result of an operation, which must end well."""
@@ -94,9 +72,9 @@ class Disks:
         self.disks[leg][at : at + len(data)] = data
 
 
-def claimed() -> Disks:
+def claimed() -> Logged:
     """Return a log whose replica 1 is out, and was claimed by a writer that died."""
-    disks = Disks()
+    disks = Logged()
     disks.append(b"one")
     disks.core.lose(1, LOST)
     disks.append(b"two")
@@ -136,7 +114,7 @@ def test_too_few_replicas_to_know() -> None:
 
 def test_a_truncation_that_died_with_its_writer_is_forgotten() -> None:
     """Its header has the number that this writer's has: the newer one must be this writer's."""
-    disks = Disks()
+    disks = Logged()
     for record in (b"one", b"two", b"three"):
         disks.append(record)
     frames = disks.core.frames
@@ -152,30 +130,30 @@ def test_a_truncation_that_died_with_its_writer_is_forgotten() -> None:
     disks.recover()
     disks.refuses = {}
     assert disks.header(0).seq == disks.header(1).seq
-    disks.hold = "frame"
+    disks.hold_all("frame")
     disks.core.append(Append(data=b"four"))
     back = disks.core.run(Op(), disks.core.rejoin(1))
     disks.go_on()
     assert not back.done  # the replica has the header, and the frame is on its way
     assert disks.header(1).head == disks.core.head
-    disks.held, disks.hold, disks.refuses = [], "", {2: LOST}
+    disks.held, disks.hold, disks.refuses = [], set(), {2: LOST}
     disks.recover()
     assert disks.records() == [b"one", b"two", b"three"]
 
 
 def test_a_truncation_while_a_replica_comes_back() -> None:
-    disks = Disks()
+    disks = Logged()
     disks.append(b"one")
     lsn = disks.append(b"two")
     disks.core.lose(1, LOST)
-    disks.hold = "truncate"
+    disks.hold_all("truncate")
     assert isinstance(lsn, int)
     truncation = disks.core.run(Op(), disks.core.truncate(lsn))
     disks.go_on()
     back = disks.core.run(Op(), disks.core.rejoin(1))
     disks.go_on()
     assert not back.done
-    disks.release()
+    disks.release_all()
     head = disks.done(truncation)
     disks.done(back)
     assert [disks.header(leg).head for leg in range(LEGS)] == [head] * LEGS
@@ -183,15 +161,15 @@ def test_a_truncation_while_a_replica_comes_back() -> None:
 
 def test_a_replica_comes_back_while_frames_are_on_their_way() -> None:
     """They are copied when a quorum has them, and not from a replica that lacks them still."""
-    disks = Disks()
+    disks = Logged()
     disks.core.lose(1, LOST)
     disks.append(b"one")
-    disks.hold = "frame"
+    disks.hold_all("frame")
     append = disks.core.append(Append(data=b"two"))
     back = disks.core.run(Op(), disks.core.rejoin(1))
     disks.go_on()
     assert not back.done
-    disks.release()
+    disks.release_all()
     disks.done(append)
     disks.done(back)
     disks.refuses = {2: LOST}
@@ -201,7 +179,7 @@ def test_a_replica_comes_back_while_frames_are_on_their_way() -> None:
 
 def test_a_replica_that_comes_back_again_and_again() -> None:
     """Each of its headers is newer than all before."""
-    disks = Disks()
+    disks = Logged()
     seen = [disks.header(1).seq]
     for _ in range(3):
         disks.core.lose(1, LOST)

@@ -115,7 +115,7 @@ enum {
 	HOST_CID_INDEX = 0x0fff,
 	HOST_CID_GENERATION = 0x1000,
 	HOST_RECV_SLACK = 16,		/* receives beyond the queue size, so that they are reposted in batches */
-	HOST_BUSY = 4,
+	HOST_BUSY = 4,			/* outstanding commands, from which on in_capsule_busy counts */
 	HOST_NUDGES = 6,
 	HOST_SIGNAL_EVERY = 32,		/* one command in this many is signalled, which waits for an acknowledgement too */
 };
