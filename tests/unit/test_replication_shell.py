@@ -48,6 +48,8 @@ class Quick(Memory):
     def _begin(self, work: Callable[[], None], fail: Callable[[], None]) -> bool:
         if self.behaviour == "refuse" or self.broken:
             return False
+        if self.behaviour == "raise":
+            raise RuntimeError("this replica has a mistake")
         self.begun += 1
         if self.behaviour == "silent":
             self.late.append(work)
@@ -121,7 +123,7 @@ async def test_a_write_that_was_begun_when_its_target_ends() -> None:
             assert name in lost[0]
 
 
-@pytest.mark.parametrize("behaviour", ["refuse", "fail"])
+@pytest.mark.parametrize("behaviour", ["refuse", "fail", "raise"])
 async def test_what_cannot_begin_is_written_and_read(behaviour: str) -> None:
     replicas = [Quick() for _ in range(3)]
     async with Mirror(replicas, 2) as mirror:

@@ -123,24 +123,29 @@ class Shell:
         replica = self._quick[effect.leg]
         if replica is None or effect.tail:
             return False
-        if effect.kind is Kind.WRITE:
-
-            def written(good: bool) -> None:
-                self._answered(effect, b"" if good else None)
-
-            begun = replica.begin_write(effect.offset, effect.data, written)
-        elif effect.kind is Kind.READ:
-
-            def read(data: bytes | None) -> None:
-                self._answered(effect, data)
-
-            begun = replica.begin_read(effect.offset, effect.length, read)
-        else:
+        try:
+            begun = self._begin(replica, effect)
+        except Exception:  # a task then does it, and is told the reason if it fails as well
             return False
         if begun:
             self._sent[effect.leg].add(effect)
             self._expect(effect)
         return begun
+
+    def _begin(self, replica: QuickReplica, effect: Effect) -> bool:
+        if effect.kind is Kind.WRITE:
+
+            def written(good: bool) -> None:
+                self._answered(effect, b"" if good else None)
+
+            return replica.begin_write(effect.offset, effect.data, written)
+        if effect.kind is Kind.READ:
+
+            def read(data: bytes | None) -> None:
+                self._answered(effect, data)
+
+            return replica.begin_read(effect.offset, effect.length, read)
+        return False
 
     def _expect(self, what: Effect | Flight) -> None:
         """See that it ends in time."""
