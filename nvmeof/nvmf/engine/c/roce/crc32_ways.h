@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define CRC32_POLY 0xedb88320u		/* reflected */
-enum { CRC32_WAYS = 2 };
+enum { CRC32_WAYS = 3 };
 enum { CRC32_WIDE_MIN = 64 };		/* bytes from which on a wide way is faster; it takes multiples of 16 */
 
 /*

@@ -14,7 +14,7 @@ uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t len);
 
 /* One implementation.  Both functions take and return the register: the complement of the value. */
 struct crc32c_way {
-	const char *name;	/* "vpclmul", "pclmul", "sse4.2", "armv8" or "table" */
+	const char *name;	/* of the instructions: "pclmul", "sse4.2", "table" ... */
 	uint32_t (*sum)(uint32_t crc, const uint8_t *p, size_t len);
 	uint32_t (*copy)(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len);
 };

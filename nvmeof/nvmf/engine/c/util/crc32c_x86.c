@@ -1,34 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C on x86-64: carry-less multiplication of four 512-bit lanes at once, which can also copy; the crc32
+ * CRC32C on x86-64: carry-less multiplication of wide lanes (util/crc_lanes.h), which can also copy; the crc32
  * instruction of SSE4.2 on three streams joined by carry-less multiplication (from 3 KiB); carry-less multiplication
  * alone (four 128-bit lanes, from 256 bytes); the plain instruction.
- *
- * The constants are computed at start from the polynomial, which avoids typing errors: x^n mod P for the distances of
- * the folds.
  */
 #include "util/crc32c_ways.h"
+#include "util/crc_lanes.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <string.h>
 
 enum {
 	LANE = 1024,			/* bytes of each of three streams */
-	WIDE_MIN = 512,			/* from this length on, joining 512-bit lanes is faster */
+	LANES_MIN = 256,		/* from this length on, crc_lanes is faster than the instruction */
 };
+static struct crc_lanes lanes;
 static uint64_t k_lane1, k_lane2;	/* shift a crc over LANE and 2 * LANE bytes */
-static uint64_t k2048[2], k512[2], k128[2];	/* fold a lane over this many bits */
-
-/* x^n mod P, reflected: bit 31 is x^0. */
-static uint32_t xpow(uint64_t n)
-{
-	uint32_t r = 0x80000000u;
-
-	while (n--)
-		r = r >> 1 ^ (r & 1 ? CRC32C_POLY : 0);
-	return r;
-}
 
 __attribute__((target("sse4.2"))) static uint32_t sse_sum(uint32_t crc, const uint8_t *p,
 							    size_t len)
@@ -56,41 +43,26 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t three_shift(uint32_t cr
 	return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static inline __m128i fold(__m128i x, __m128i k, __m128i y)
+/* The CRC of len bytes, which are copied to "to" unless it is NULL. */
+__attribute__((target("sse4.2"))) static uint32_t lanes_sum(crc_lanes_run *run, uint32_t crc, uint8_t *to, const uint8_t *p,
+							    size_t len)
 {
-	return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00),
-					   _mm_clmulepi64_si128(x, k, 0x11)), y);
-}
-
-__attribute__((target("sse4.2,pclmul"))) static uint32_t clmul_sum(uint32_t crc, const uint8_t *p,
-								    size_t len)
-{
-	if (len < 256)
-		return sse_sum(crc, p, len);
-
-	const __m128i k4 = _mm_set_epi64x((long long)k512[1], (long long)k512[0]);
-	const __m128i k1 = _mm_set_epi64x((long long)k128[1], (long long)k128[0]);
-	const __m128i *q = (const __m128i *)(const void *)p;
-	__m128i a = _mm_xor_si128(_mm_loadu_si128(q), _mm_cvtsi32_si128((int)crc));
-	__m128i b = _mm_loadu_si128(q + 1), c = _mm_loadu_si128(q + 2), d = _mm_loadu_si128(q + 3);
+	const size_t whole = len & ~(size_t)15;
 	uint64_t half[2];
 
-	for (p += 64, len -= 64; len >= 64; p += 64, len -= 64) {
-		q = (const __m128i *)(const void *)p;
-		a = fold(a, k4, _mm_loadu_si128(q));
-		b = fold(b, k4, _mm_loadu_si128(q + 1));
-		c = fold(c, k4, _mm_loadu_si128(q + 2));
-		d = fold(d, k4, _mm_loadu_si128(q + 3));
-	}
-	b = fold(a, k1, b);
-	c = fold(b, k1, c);
-	d = fold(c, k1, d);
-	for (; len >= 16; p += 16, len -= 16)
-		d = fold(d, k1, _mm_loadu_si128((const __m128i *)(const void *)p));
-	/* a 128-bit message with the same crc is left: use the instruction for it */
-	_mm_storeu_si128((__m128i *)(void *)half, d);
+	/* 128 bits with the same crc are left: use the instruction for them */
+	_mm_storeu_si128((__m128i *)(void *)half, run(&lanes, crc, to, p, whole, 0));
 	crc = (uint32_t)_mm_crc32_u64(_mm_crc32_u64(0, half[0]), half[1]);
-	return sse_sum(crc, p, len);
+	if (to)
+		p = memcpy(to + whole, p + whole, len - whole);
+	else
+		p += whole;
+	return sse_sum(crc, p, len - whole);
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint32_t clmul_sum(uint32_t crc, const uint8_t *p, size_t len)
+{
+	return len < LANES_MIN ? sse_sum(crc, p, len) : lanes_sum(crc_lanes, crc, NULL, p, len);
 }
 
 __attribute__((target("sse4.2,pclmul"))) static uint32_t three_sum(uint32_t crc, const uint8_t *p,
@@ -125,82 +97,24 @@ static uint32_t three_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t l
 	return three_sum(crc, to, len);
 }
 
-/* ---- 512 bits at a time, with an optional copy ---- */
-
-#define WIDE __attribute__((target("avx512f,vpclmulqdq,sse4.2,pclmul")))
-
-WIDE static inline __m512i wide_fold(__m512i x, __m512i k, __m512i y)
+static uint32_t wide_sum(uint32_t crc, const uint8_t *p, size_t len)
 {
-	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(x, k, 0x00),
-					 _mm512_clmulepi64_epi128(x, k, 0x11), y, 0x96);
+	return len < CRC_LANES_WIDE_MIN ? sse_sum(crc, p, len) : lanes_sum(crc_lanes_wide, crc, NULL, p, len);
 }
 
-/* Load the 64 bytes at p + at, and copy them to to + at if to is set. */
-WIDE static inline __m512i wide_load(const uint8_t *p, uint8_t *to, size_t at)
+static uint32_t wide_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
 {
-	__m512i v = _mm512_loadu_si512(p + at);
-
-	if (to)
-		_mm512_storeu_si512(to + at, v);
-	return v;
+	return len < CRC_LANES_WIDE_MIN ? sse_copy(crc, to, p, len) : lanes_sum(crc_lanes_wide, crc, to, p, len);
 }
 
-WIDE static inline __m512i wide_constant(const uint64_t k[2])
+static uint32_t very_wide_sum(uint32_t crc, const uint8_t *p, size_t len)
 {
-	return _mm512_broadcast_i32x4(_mm_set_epi64x((long long)k[1], (long long)k[0]));
+	return len < CRC_LANES_VERY_WIDE_MIN ? clmul_sum(crc, p, len) : lanes_sum(crc_lanes_very_wide, crc, NULL, p, len);
 }
 
-WIDE static inline uint32_t wide_run(uint32_t crc, const uint8_t *p, size_t len, uint8_t *to)
+static uint32_t very_wide_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
 {
-	const __m512i far = wide_constant(k2048), near = wide_constant(k512);
-	const __m128i k = _mm_set_epi64x((long long)k128[1], (long long)k128[0]);
-	__m512i a, b, c, d;
-	__m128i x;
-	uint64_t half[2];
-	size_t at;
-
-	a = _mm512_xor_si512(wide_load(p, to, 0), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-	b = wide_load(p, to, 64);
-	c = wide_load(p, to, 128);
-	d = wide_load(p, to, 192);
-	for (at = 256; len - at >= 256; at += 256) {
-		a = wide_fold(a, far, wide_load(p, to, at));
-		b = wide_fold(b, far, wide_load(p, to, at + 64));
-		c = wide_fold(c, far, wide_load(p, to, at + 128));
-		d = wide_fold(d, far, wide_load(p, to, at + 192));
-	}
-	d = wide_fold(wide_fold(wide_fold(a, near, b), near, c), near, d);
-	for (; len - at >= 64; at += 64)
-		d = wide_fold(d, near, wide_load(p, to, at));
-	x = fold(_mm512_castsi512_si128(d), k, _mm512_extracti32x4_epi32(d, 1));
-	x = fold(x, k, _mm512_extracti32x4_epi32(d, 2));
-	x = fold(x, k, _mm512_extracti32x4_epi32(d, 3));
-	/* a 128-bit message with the same crc is left: use the instruction for it */
-	_mm_storeu_si128((__m128i *)(void *)half, x);
-	crc = (uint32_t)_mm_crc32_u64(_mm_crc32_u64(0, half[0]), half[1]);
-	if (to)
-		memcpy(to + at, p + at, len - at);
-	return sse_sum(crc, to ? to + at : p + at, len - at);
-}
-
-WIDE static uint32_t wide_sum(uint32_t crc, const uint8_t *p, size_t len)
-{
-	return len < WIDE_MIN ? clmul_sum(crc, p, len) : wide_run(crc, p, len, NULL);
-}
-
-WIDE static uint32_t wide_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
-{
-	return len < WIDE_MIN ? three_copy(crc, to, p, len) : wide_run(crc, p, len, to);
-}
-
-/*
- * A product of two reflected operands is one bit low, and crc32_u64 multiplies by x^32 itself, hence the -33.  In a
- * fold, the low half of a lane has the more significant 64 bits: it moves 64 bits further than the high half.
- */
-static void constants_fold(uint64_t k[2], uint64_t bits)
-{
-	k[0] = xpow(bits + 31);
-	k[1] = xpow(bits - 33);
+	return len < CRC_LANES_VERY_WIDE_MIN ? three_copy(crc, to, p, len) : lanes_sum(crc_lanes_very_wide, crc, to, p, len);
 }
 
 unsigned crc32c_native(struct crc32c_way *ways)
@@ -211,13 +125,13 @@ unsigned crc32c_native(struct crc32c_way *ways)
 	if (!__builtin_cpu_supports("sse4.2"))
 		return 0;
 	if (__builtin_cpu_supports("pclmul")) {
-		k_lane1 = xpow(8 * LANE - 33);
-		k_lane2 = xpow(16 * LANE - 33);
-		constants_fold(k2048, 2048);
-		constants_fold(k512, 512);
-		constants_fold(k128, 128);
+		k_lane1 = crc_lanes_power(CRC32C_POLY, 8 * LANE - 33);
+		k_lane2 = crc_lanes_power(CRC32C_POLY, 16 * LANE - 33);
+		crc_lanes_set(&lanes, CRC32C_POLY);
 		if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"))
-			ways[n++] = (struct crc32c_way){ "vpclmul", wide_sum, wide_copy };
+			ways[n++] = (struct crc32c_way){ "vpclmul of 512 bits", very_wide_sum, very_wide_copy };
+		if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq"))
+			ways[n++] = (struct crc32c_way){ "vpclmul of 256 bits", wide_sum, wide_copy };
 		ways[n++] = (struct crc32c_way){ "pclmul", three_sum, three_copy };
 	}
 	ways[n++] = (struct crc32c_way){ "sse4.2", sse_sum, sse_copy };
