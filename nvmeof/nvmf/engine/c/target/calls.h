@@ -139,7 +139,9 @@ void qpair_flush(struct target_qpair *qp);
 int qpair_post_receives(struct target_qpair *qp, struct recv_chain *chain);
 /* Build a chain of at most WR_BATCH receives to be posted again; returns their number. */
 unsigned build_receives(struct fifo *repost, struct recv_chain *chain, uint32_t in_capsule);
-int post_completion(struct reactor *reactor, const struct ibv_wc *wc);
+
+/* ---- completion.c ---- */
+int completion_take(struct reactor *reactor, const struct ibv_wc *wc);
 
 /* ---- request.c ---- */
 struct target_request *request_alloc(struct target_qpair *qp);

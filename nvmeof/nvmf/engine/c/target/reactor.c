@@ -102,7 +102,7 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 	for (int i = 0; i < n; i++) {
 		if (i + EXPECT_AHEAD < n)
 			expect_completion(r, &r->wc[i + EXPECT_AHEAD]);
-		news -= post_completion(r, &r->wc[i]);
+		news -= completion_take(r, &r->wc[i]);
 	}
 	return news > 0 || n == most;
 }
@@ -114,7 +114,7 @@ void reactor_drain_cq(struct reactor *r, struct reactor_cq *rcq)
 	do {
 		n = ibv_poll_cq(rcq->cq, CQ_BATCH, r->wc);
 		for (int i = 0; i < n; i++)
-			post_completion(r, &r->wc[i]);
+			completion_take(r, &r->wc[i]);
 	} while (n == CQ_BATCH);
 }
 
