@@ -19,6 +19,32 @@ static unsigned resident(const struct store *store)
 	return count;
 }
 
+/* Blocks go past the caches if these cannot hold the store: the same bytes, and nothing beside them. */
+static void test_streamed(struct store_ring *ring)
+{
+	struct store *small = open_store("ram", NULL, MIB, 512, 0, false);
+	struct store *large = open_store("ram", NULL, 16384ull * MIB, 512, 0, false);
+	static uint8_t data[8192], zeroes[512];
+	const size_t lengths[] = { 512, 3584, 4096, 4608, 8192 };
+	bool same = true, beside = true;
+
+	check(!store_streams(small, 4096) && store_streams(small, 32768), "ram: a small store stays in the caches");
+	check(!store_streams(large, 3584) && store_streams(large, 4096), "ram: a large store does not");
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 7 + i / 251 + 1);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		const uint64_t at = i * MIB + 512;
+
+		store_memory_write(large, at, data, lengths[i], false);
+		same &= !memcmp(large->map + at, data, lengths[i]);
+		beside &= !memcmp(large->map + at - 512, zeroes, 512) &&
+			  !memcmp(large->map + at + lengths[i], zeroes, 512);
+	}
+	check(same && beside, "ram: both have the bytes, and only these (%d %d)", same, beside);
+	close_store(ring, small);
+	close_store(ring, large);
+}
+
 static void test_ram(struct store_ring *ring)
 {
 	struct store *store = open_store("ram", NULL, 64 * MIB + 100, 512, 0, false);

@@ -41,7 +41,7 @@ static void fork_child(void)
 		port->polled = port->ticking = false;
 		port->current = NULL;
 		port->more.head = NULL;
-		fifo_init(&port->line);
+		line_init(&port->line);
 		atomic_store(&port->lined, false);
 		atomic_store(&port->lock, 0);
 		atomic_store(&port->cm_lock, 0);

@@ -126,7 +126,7 @@ static struct ro_port *port_new(const union ro_addr *addr, const struct ro_port_
 	port->cm = malloc(RO_CM_QUEUE * sizeof(*port->cm));
 	port->calls = calls;
 	port->caller.answer = port_answer;
-	fifo_init(&port->line);
+	line_init(&port->line);
 	if (!port->buffer || !port->cm || ro_share_open(port) || ro_port_watch(port)) {
 		port_free(port);
 		return NULL;

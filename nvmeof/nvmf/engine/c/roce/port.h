@@ -21,6 +21,7 @@
 #include "share.h"
 #include "stag.h"
 #include "util/fifo.h"
+#include "util/line.h"
 #include "wire.h"
 
 #include <netinet/in.h>
@@ -135,7 +136,7 @@ struct ro_port {
 
 	/* room_lock, innermost */
 	iw_spin room_lock;
-	struct fifo line;		/* data of the calls: queue pairs that wait for room */
+	struct line line;		/* data of the calls: queue pairs that wait for room */
 	atomic_bool lined;		/* there are some; for reading without the lock */
 
 	/* cm_lock, innermost */

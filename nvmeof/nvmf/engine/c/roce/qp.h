@@ -162,7 +162,7 @@ struct ro_qp {
 	uint64_t notified_at;
 
 	/* the port's room_lock */
-	struct fifo_link line;
+	struct list_link line;
 	bool in_line;
 	uint32_t wanted;		/* bytes of its next READ, if in line */
 

@@ -29,7 +29,7 @@ static bool fits(const struct ro_port *port, uint32_t len)
 
 static void take_out(struct ro_port *port, struct ro_qp *qp)
 {
-	fifo_remove(&port->line, &qp->line);
+	line_remove(&port->line, &qp->line);
 	qp->in_line = false;
 	atomic_store(&port->lined, port->line.head != NULL);
 }
@@ -48,7 +48,7 @@ bool ro_room_wait(struct ro_qp *qp, uint32_t len)
 	qp->wanted = len;
 	if (!qp->in_line) {
 		qp->in_line = true;
-		fifo_push(&port->line, &qp->line);
+		line_push(&port->line, &qp->line);
 		atomic_store(&port->lined, true);
 	}
 	r->waits = port->line.head != &qp->line || !fits(port, len);

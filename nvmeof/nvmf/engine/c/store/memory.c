@@ -13,8 +13,18 @@
 enum {
 	PIECE_GIVEN_BACK = 16 << 20,	/* about 0.2 ms of madvise */
 	PIECE_WRITTEN = 1 << 20,	/* about 0.2 ms of stores */
-	STREAMED = 32 << 10,		/* larger copies would evict other data from the caches */
+	/* Larger copies go past the caches: they would evict other data, and need not read what they overwrite. */
+	STREAMED_SMALL = 32 << 10,	/* in a store that the last cache can hold */
+	STREAMED_LARGE = 4 << 10,	/* 4 KiB to memory that is in no cache take 0.34 us instead of 0.69 (EPYC 7003) */
+	CACHE_USUAL = 32 << 20,		/* the last cache where the system does not say its size */
 };
+
+void store_memory_mapped(struct store *store)
+{
+	const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+	store->streamed = store->map_length > (size_t)(last > 0 ? last : CACHE_USUAL) ? STREAMED_LARGE : STREAMED_SMALL;
+}
 
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
 			    bool fua)
@@ -23,7 +33,7 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 		return NVME_WRITE_FAULT;
 	if (store->redo && length <= STORE_REDO_DATA && !((offset | length) & 511))
 		store_redo_write(store, offset, from, length);
-	else if (length >= STREAMED || (store->fd >= 0 && store->memory_is_stable))
+	else if (store_streams(store, length))
 		store_persist_copy(store->map + offset, from, length);
 	else
 		memcpy(store->map + offset, from, length);

@@ -116,6 +116,7 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 				    (unsigned long long)length, store->path, strerror(errno));
 	store->map = map;
 	store->map_length = length;
+	store_memory_mapped(store);
 	if (store_guard_map(map, length, align, &store->failed))
 		return store_refuse(err, len, EMFILE, "cannot guard the map of %s: too many "
 				    "mapped stores", store->path);

@@ -80,6 +80,7 @@ struct store *store_ram_open(const struct store_options *options, char *err, siz
 	}
 	store->map = map;
 	store->map_length = (size + page - 1) & ~(page - 1);
+	store_memory_mapped(store);
 	store->size = size;
 	store->deallocate = true;
 	store->memory_is_stable = true;

@@ -78,6 +78,7 @@ struct store {
 	char *path;			/* NULL for ram and null */
 	uint8_t *map;			/* ram, pmem: the bytes; else NULL */
 	size_t map_length;		/* bytes to register: at least size; never changes */
+	uint32_t streamed;		/* map: writes of so many bytes or more go past the caches */
 	uint64_t *touched;		/* see store_memory_ready(); NULL: all pages are ready */
 	struct store_redo *redo;	/* NULL: a power loss may tear a block that is being written */
 	uint64_t reserved;		/* bytes at the end of the file that do not belong to the namespace */
@@ -197,6 +198,11 @@ bool store_touched(const struct store *store, uint64_t offset, uint64_t length);
 static inline bool store_memory_ready(const struct store *store, uint64_t offset, uint64_t length)
 {
 	return !store->touched || store_touched(store, offset, length);
+}
+/* Whether a write of this length to map goes past the caches, so that it is of no use to prefetch there. */
+static inline bool store_streams(const struct store *store, size_t length)
+{
+	return length >= store->streamed || (store->fd >= 0 && store->memory_is_stable);
 }
 /* Copy into map; on return, all bytes are there (and stable, if memory_is_stable). */
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,

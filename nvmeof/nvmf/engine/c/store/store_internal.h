@@ -74,6 +74,7 @@ int store_reopen(int fd, const char *path, int flags);
 /* file.c: a store without a map, with direct or buffered I/O. */
 extern const struct store_ops store_file_ops;
 /* memory.c: submit and piece of every store that has a map. */
+void store_memory_mapped(struct store *store);	/* once, when map and map_length are set */
 void store_memory_submit(struct store_ring *ring, struct store *store, struct store_io *io);
 bool store_memory_piece(struct store *store, struct store_io *io);
 /* Length of the next piece in bytes. */
