@@ -20,6 +20,7 @@ static char lab_file[32];
 #include "target_cases_limits.h"
 #include "target_cases_log.h"
 #include "target_cases_pool.h"
+#include "target_cases_posts.h"
 
 #include <sys/statvfs.h>
 
@@ -137,10 +138,15 @@ int main(int argc, char **argv)
 	test_log();
 	check_section("invalid");
 	test_invalid();
+	lab_private = true;
+	test_invalid();
+	lab_private = false;
 	check_section("fair");
 	test_fair();
 	check_section("apart");
 	test_apart();
+	check_section("posts that are refused");
+	test_posts();
 	check_section("shared receives");
 	test_shared();
 	check_section("pool");

@@ -40,6 +40,8 @@ static int ram_resize(struct store *store, uint64_t size, char *err, size_t len)
 	rc = store_fit("the ram store", size, store->map_length, store->block_size, &size, err, len);
 	if (rc)
 		return rc;
+	if (size > old)		/* a write that began before the store was made smaller may have come after it */
+		ram_zero(store, old, size - old);
 	__atomic_store_n(&store->size, size, __ATOMIC_RELEASE);
 	if (size < old)
 		ram_zero(store, size, old - size);

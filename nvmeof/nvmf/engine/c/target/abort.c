@@ -2,8 +2,9 @@
 /*
  * Abort: ends commands that have had no effect yet.
  *
- * Can be aborted: a command that waits because of a fault on purpose, for its namespace's limits, a latch, a buffer or
- * an RDMA READ; one whose RDMA READs have not been posted; one whose store operation waits in line; the first command
+ * Can be aborted: a command that waits because of a fault on purpose, for its namespace's limits, for a latch of all that
+ * it reads or writes, for a buffer or an RDMA READ; one whose RDMA READs have not been posted; one whose store operation
+ * waits in line; the first command
  * of a fused pair before the second has arrived.
  * Cannot be aborted: a command that a store is executing or whose data is being transferred, which will end soon,
  * and a command for which there was no free request.  Reactor's thread, except the functions of target.h.
@@ -34,6 +35,8 @@ static bool cancel_in_store(struct target_request *req, unsigned under_way)
 
 	if (!under_way || store_ring_waiting(ring, is_of, req) != under_way)
 		return false;
+	if (req->state == REQUEST_MOVING)
+		transfer_line_leave(req);	/* it is not to wait there for its end */
 	store_ring_cancel(ring, is_of, req);	/* the last one ends the request */
 	return true;
 }

@@ -76,6 +76,7 @@ void windows_close(struct target_namespace *ns);
 /* ---- reactor_control.c (control) ---- */
 struct reactor *reactor_create(struct target *target, unsigned index, char *err, size_t len);
 int reactor_start(struct reactor *reactor, char *err, size_t len);
+void reactor_stop_begin(struct reactor *reactor);	/* so that several end at the same time */
 int reactor_stop(struct reactor *reactor, uint64_t deadline);
 void reactor_free(struct reactor *reactor);
 
@@ -126,6 +127,7 @@ void qpair_fail(struct target_qpair *qp, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void qpair_fail_post(struct target_qpair *qp, const char *what, int rc);
 void qpair_fail_wc(struct target_qpair *qp, const char *what, enum ibv_wc_status status);
+void qpair_break(struct target_qpair *qp);
 void qpair_drain(struct target_qpair *qp);
 void qpair_up_deliver(struct reactor *reactor, struct mail *mail);
 void qpair_nudge_deliver(struct reactor *reactor, struct mail *mail);
@@ -170,6 +172,11 @@ void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool
 void upcall_deliver(struct target_request *req);
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
 /* Check one command of a fused pair; returns an NVMe status. */
+/* Whether what a Read returns need not be made stable before its response. */
+static inline bool io_read_is_stable(const struct target_request *req)
+{
+	return !req->fua || !req->ns->store->volatile_write_cache;
+}
 uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 

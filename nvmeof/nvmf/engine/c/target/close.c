@@ -38,6 +38,14 @@ void qpair_end_job(struct job *job)
 		reactor_mail(qp->reactor, &qp->ended_mail, qpair_ended_deliver);
 }
 
+/* At once, on the reactor's thread: afterwards the device reads from no memory. */
+void qpair_break(struct target_qpair *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	qp->verbs->modify_qp(qp->ibqp, &attr, IBV_QP_STATE);
+}
+
 /*
  * From now on it uses no shared receives.  It must exist until those that it has used are completed, because they
  * are matched with it by its number.

@@ -41,13 +41,18 @@ static inline void completion_freed(struct target_qpair *qp, uint32_t slots)
 		reactor_mark(qp);
 }
 
-/* This response and those before it have been sent, or never will be. */
+/*
+ * This response and those before it have been sent, or never will be.  It has been ended before if the device refused a
+ * later one: that ended all before it, because none of them may complete if the last one of a chain was not posted.
+ */
 static void completion_responded(struct target_request *last)
 {
 	struct target_qpair *qp = last->qp;
 	struct target_request *req;
 	uint32_t slots = 0;
 
+	if (last->state != REQUEST_RESPONDING)
+		return;
 	do {
 		req = container_of(fifo_pop(&qp->posted), struct target_request, tx.link);
 		qp->reactor->responses--;

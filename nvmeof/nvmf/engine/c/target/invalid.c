@@ -35,6 +35,10 @@ bool invalid_keep_ranges(struct target_request *req, const void *ranges)
 {
 	if (req->capsule)
 		return true;
+	if (req->data) {	/* copied when they arrived: chunk.c */
+		req->data_length = req->length;
+		return true;
+	}
 	req->data = malloc(req->length);
 	if (!req->data)
 		return false;	/* they stay marked: a deallocation is a hint */

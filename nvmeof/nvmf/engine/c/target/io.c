@@ -125,42 +125,6 @@ static void read_latched(struct latch *latch)
 	}
 }
 
-static void read_flushed(struct store_io *io, uint16_t status)
-{
-	struct target_request *req = container_of(io, struct target_request, io);
-
-	if (status || req->qp->dead)
-		request_respond(req, status);
-	else
-		transfer_start(req, TRANSFER_READ, req->length);
-}
-
-static void read_flush(struct latch *latch)
-{
-	struct target_request *req = container_of(latch, struct target_request, latch);
-
-	req->state = REQUEST_STEPPING;
-	req->io = (struct store_io){
-		.op = STORE_FLUSH,
-		.done = read_flushed,
-		.store = req->ns->store,
-	};
-	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
-}
-
-/*
- * Force Unit Access: the returned data is on non-volatile media (NVM 1.0, 3.2.4).  The range stays latched during the
- * flush and the read, so that no later write is returned instead.
- */
-static void read_stable(struct target_request *req)
-{
-	if (latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length, false,
-		       read_flush))
-		read_flush(&req->latch);
-	else
-		req->state = REQUEST_LATCHING;
-}
-
 static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint16_t status = check_transfer(req, sqe, GATE_READ);
@@ -172,10 +136,8 @@ static void io_read(struct target_request *req, const struct nvme_sqe *sqe)
 	}
 	if (limited(req, sqe))
 		return;
-	window = read_window(req);
-	if (req->fua && req->ns->store->volatile_write_cache)
-		read_stable(req);
-	else if (!window)
+	window = io_read_is_stable(req) ? read_window(req) : NULL;
+	if (!window)
 		transfer_start(req, TRANSFER_READ, req->length);
 	else if (!req->ns->latched ||
 		 latch_take(req->qp->reactor, &req->latch, req->ns, req->offset, req->length, false,

@@ -37,7 +37,7 @@ void qpair_nudge_deliver(struct reactor *reactor, struct mail *mail)
 {
 	struct target_qpair *qp = container_of(mail, struct target_qpair, nudge_mail);
 	struct ibv_sge none = { .lkey = qp->lkey };	/* siw demands one element */
-	struct ibv_send_wr *bad, wr = {
+	struct ibv_send_wr *bad = NULL, wr = {
 		.wr_id = wr_id(qp, WR_NUDGE),
 		.sg_list = &none,
 		.num_sge = 1,
@@ -56,7 +56,8 @@ void qpair_nudge_deliver(struct reactor *reactor, struct mail *mail)
 	if (!rc)
 		return;
 	qpair_fail_post(qp, "RDMA READ", rc);
-	nudge_completed(qp);
+	if (bad)	/* see post.c */
+		nudge_completed(qp);
 }
 
 void nudge_completed(struct target_qpair *qp)

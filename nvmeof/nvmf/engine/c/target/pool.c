@@ -260,6 +260,7 @@ void pool_put(struct target_qpair *qp, struct chunk *chunk)
 	local->buffers[chunk->class]--;
 	if (local->pool_line.head && !local->pool_listed) {
 		local->pool_listed = true;
+		local->inflight++;	/* the namespace may retire with its last request: not while it is in this list */
 		fifo_push(&pool->returned, &local->pool_link);
 	}
 }
@@ -328,6 +329,7 @@ void pool_serve(struct reactor *reactor)
 
 		local->pool_listed = false;
 		transfer_kick_line(&local->pool_line);
+		namespace_leave(local->ns, local);
 	}
 	pool_serve_shelf(pool, POOL_SMALL);
 	pool_serve_shelf(pool, POOL_LARGE);

@@ -268,7 +268,10 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	if (!rc)
 		return true;
 	qpair_fail_post(qp, "send", rc);
-	for (bad = bad ? bad : r->wr; bad; bad = bad->next) {
+	if (bad != r->wr)
+		qpair_break(qp);	/* before memory that the accepted ones refer to is used again */
+	/* If there is none, the device has all of them, and will flush them (libsiw, if the kernel refuses its doorbell). */
+	for (; bad; bad = bad->next) {
 		const struct ibv_wc wc = { .wr_id = bad->wr_id, .status = IBV_WC_WR_FLUSH_ERR };
 
 		completion_take(r, &wc);

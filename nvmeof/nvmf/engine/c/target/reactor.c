@@ -15,12 +15,14 @@
 #include "util/pause.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
+#define STORES_FINISH_NS (3 * NS_PER_S)	/* time for stores after the reactor was told to stop */
 #define WAKEUP_NS 100000ull	/* a sleep may take this much longer than requested */
 
 enum { EVENTS = 32, LINGER_CHECK_MS = 5, LINES_CHECK_MS = 1, SLOW_CHECK_MS = 250, SENDS_CHECK_MS = 2,
@@ -267,6 +269,25 @@ static uint64_t patience(const struct reactor *r)
 	return r->short_waits < SHORT_WAITS_MAX / 2 ? r->spin_ns : LONG_SPIN * r->spin_ns;
 }
 
+/*
+ * The store operations that have begun are completed here, because only this thread may use its io_uring, and they have
+ * buffers of the pool.
+ */
+static void finish_stores(struct reactor *r)
+{
+	const uint64_t deadline = clock_ns() + STORES_FINISH_NS;
+	struct pollfd fd = { .fd = store_ring_fd(r->ring), .events = POLLIN };
+
+	for (struct list_link *link = r->qpairs.head; link; link = link->next) {
+		struct target_qpair *qp = container_of(link, struct target_qpair, reactor_link);
+
+		qp->dead = qp->disconnected = true;
+	}
+	while (store_ring_inflight(r->ring) && clock_ns() < deadline)
+		if (!store_ring_poll(r->ring))
+			poll(&fd, 1, 10);
+}
+
 void *reactor_main(void *arg)
 {
 	struct reactor *r = arg;
@@ -292,6 +313,7 @@ void *reactor_main(void *arg)
 			waiting = false;
 		}
 	}
+	finish_stores(r);
 	atomic_store(&r->ended, true);
 	return NULL;
 }

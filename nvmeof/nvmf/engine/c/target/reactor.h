@@ -30,7 +30,7 @@ struct reactor {
 	int cpu, node;			/* NUMA_UNKNOWN: memory comes from any node */
 	int epoll_fd, event_fd;
 	pthread_t thread;
-	bool started;			/* control */
+	bool started, stopping;		/* control */
 	struct reactor_cq *control_cqs;	/* control */
 	struct mail stop_mail;		/* control */
 

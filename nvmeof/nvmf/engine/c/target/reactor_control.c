@@ -102,6 +102,14 @@ static void stop_deliver(struct reactor *r, struct mail *mail)
 	r->stop = true;
 }
 
+void reactor_stop_begin(struct reactor *r)
+{
+	if (!r->started || r->stopping)
+		return;
+	r->stopping = true;
+	reactor_mail(r, &r->stop_mail, stop_deliver);
+}
+
 /* -ETIMEDOUT if it does not stop: then nothing of it may be freed. */
 int reactor_stop(struct reactor *r, uint64_t deadline)
 {
@@ -109,7 +117,7 @@ int reactor_stop(struct reactor *r, uint64_t deadline)
 
 	if (!r->started)
 		return 0;
-	reactor_mail(r, &r->stop_mail, stop_deliver);
+	reactor_stop_begin(r);
 	while (!atomic_load(&r->ended)) {
 		if (clock_ns() >= deadline)
 			return -ETIMEDOUT;

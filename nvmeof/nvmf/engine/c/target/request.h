@@ -77,7 +77,7 @@ struct recv {
  *	LIMITED		in the line of a namespace's limits (limits.c)
  *	LATCHING	in the line of a latch, with nothing else in progress
  *	MOVING		its data goes through buffers (transfer.c)
- *	STEPPING	one store operation after the other (steps.c)
+ *	STEPPING	one store operation after the other (steps.c), or the flush of a Read (transfer.c)
  *	PAIRED		half of a fused pair whose data has arrived (fused.c)
  *	UP		the control thread has it (upcall.c)
  *	RESPONDING	its response is in line or posted

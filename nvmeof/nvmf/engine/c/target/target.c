@@ -321,10 +321,12 @@ void target_destroy(struct target *target)
 	/* In this order: registering waits for reactors, which post jobs that end connections. */
 	stuck = !stop_background(&target->memory, deadline);
 	for (unsigned i = 0; i < target->reactors; i++)
-		stuck |= reactor_stop(target->reactor[i], deadline) != 0;
+		reactor_stop_begin(target->reactor[i]);
+	for (unsigned i = 0; i < target->reactors; i++)
+		stuck |= reactor_stop(target->reactor[i], deadline) || store_ring_inflight(target->reactor[i]->ring);
 	stuck |= !stop_background(&target->ends, deadline);
 	if (stuck)
-		return;		/* a thread that cannot be ended keeps its memory */
+		return;		/* a thread that cannot be ended, or a store that hangs, keeps its memory */
 	end_qpairs(target);
 	namespace_free_all(target);
 	injections_free_all(target);

@@ -102,10 +102,39 @@ static bool transfer_is_over(const struct target_request *req)
 	return req->moved == req->length;
 }
 
+static void transfer_flushed(struct store_io *io, uint16_t status)
+{
+	struct target_request *req = container_of(io, struct target_request, io);
+
+	if (status && req->chunk) {
+		chunk_release(req->chunk);
+		req->chunk = NULL;
+	}
+	request_respond(req, status);
+}
+
+/*
+ * Force Unit Access: the returned data is on non-volatile media (NVM 1.0, 3.2.4).  All of it was written before it was
+ * read, so that a flush afterwards is enough; and no latch is held that writes with all the buffers may wait for.
+ */
+static void transfer_flush(struct target_request *req)
+{
+	req->state = REQUEST_STEPPING;
+	req->stepping = STEP_NONE;	/* it cannot be aborted */
+	req->io = (struct store_io){
+		.op = STORE_FLUSH,
+		.done = transfer_flushed,
+		.store = req->ns->store,
+	};
+	store_submit(req->qp->reactor->ring, req->ns->store, &req->io);
+}
+
 static void transfer_end(struct target_request *req)
 {
 	if (req->qp->dead)
 		request_free(req);
+	else if (req->mode == TRANSFER_READ && !req->status && !io_read_is_stable(req))
+		transfer_flush(req);
 	else if (req->mode == TRANSFER_FETCH && !req->status)
 		upcall_deliver(req);
 	else if (req->mode == TRANSFER_PUSH && !req->status)
