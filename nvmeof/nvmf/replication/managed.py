@@ -217,7 +217,7 @@ class ManagedMirror(Mirrored):
                 return
             failed = []
             for index, one in enumerate(mirror.replicas):
-                if one.state is LegState.OUT:
+                if one.state is not LegState.IN:  # or it is being tried again
                     try:
                         await mirror.rejoin(index)
                     except ReplicationError as error:

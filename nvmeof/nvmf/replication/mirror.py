@@ -75,7 +75,8 @@ class Mirror:
             patience: Seconds for which a write that a quorum has waits for the other replicas.
                 After that they lag in its region, and are resynchronised.
             resync_rate: Maximum bytes a second to copy while the mirror is in use; None: no limit.
-            retry: Seconds after which a replica that was lost is tried again.
+            retry: Seconds after which a replica that was lost is tried again, and the others are
+                asked whether they are there while nobody writes.
             lost: Called with the name of a replica that was lost, and the reason.
             adopt_blank: A replica that is tried again may be blank, and is then copied as a whole.
         """
@@ -206,7 +207,8 @@ class Mirror:
             core.run(Op(), core.resync(lane))
         core.run(Op(), core.beats())
         self._shell.pump()
-        self._tasks = [asyncio.create_task(self._ticks()), asyncio.create_task(self._retries())]
+        always = (self._ticks(), self._retries(), self._look_in())
+        self._tasks = [asyncio.create_task(each) for each in always]
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return whole blocks.
@@ -249,9 +251,15 @@ class Mirror:
         core.used = core.clock()
 
     async def rejoin(self, index: int) -> None:
-        """Take a replica that was lost in again now, rather than at the next retry."""
+        """Take a replica that was lost in again now, rather than at the next retry.
+
+        Raises:
+            ReplicationError: It cannot be taken in; the reason is also in its status.
+        """
         async with self._changing:
-            await self._rejoin(index)
+            is_in = self._core.legs[index].state is LegState.IN
+            if not is_in or self.state in (MirrorState.CLOSED, MirrorState.DEPOSED):
+                await self._rejoin(index)  # or the reason why it cannot be
 
     async def _rejoin(self, index: int) -> None:
         await self._shell.ask(lambda op: self._core.run(op, self._core.rejoin(index)))
@@ -350,6 +358,15 @@ class Mirror:
                     async with self._changing:
                         if leg.state is LegState.OUT:
                             await self._try_again(index)
+
+    async def _look_in(self) -> None:
+        """Notice replicas that are gone, and a writer that has taken over, without a write."""
+        core = self._core
+        while self.state is not MirrorState.DEPOSED:
+            await asyncio.sleep(self._retry)
+            if not core.written:
+                with contextlib.suppress(ReplicationError):
+                    await self._shell.ask(lambda op: core.run(op, core.look_in()))
 
     async def _try_again(self, index: int) -> None:
         with contextlib.suppress(ReplicationError):

@@ -252,6 +252,12 @@ class MirrorTasks(MirrorResync):
             yield from self._count_in(self.inside(), joining=False)
         return None
 
+    def look_in(self) -> Steps[object]:
+        """Ask the replicas that are in whether they are there, and still this writer's."""
+        if self.opened and not self.deposed:
+            yield from self._still_mine()
+        return None
+
     def close(self) -> Steps[object]:
         """End: wait for what is under way, and close the regions, so that nothing is resynced."""
         for region in list(self.opens.values()):
