@@ -199,6 +199,8 @@ class ManagedMirror(Mirrored):
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            if self._mirror is not None:
+                await self._mirror.stirred()
             began = loop.time()
             self._see()
             await asyncio.sleep(max(0.1, 20 * (loop.time() - began)))  # many regions take long

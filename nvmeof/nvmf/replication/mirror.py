@@ -92,6 +92,8 @@ class Mirror:
             self._core.watch = lambda index, why: lost(self._replicas[index].name, why)
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._used = asyncio.Event()
+        """Set by a write: a mirror in which nothing happens has the time told once a second."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -230,6 +232,7 @@ class Mirror:
         """
         core = self._core
         core.used = core.clock()
+        self._used.set()
         await self._shell.ask(lambda op: core.submit(op, What.WRITE, offset, bytes(data)))
         core.used = core.clock()
 
@@ -246,6 +249,7 @@ class Mirror:
         if not places and not whole:
             return
         core.used = core.clock()
+        self._used.set()
         length = len(whole) // max(len(places), 1)
         await self._shell.ask(lambda op: submit_many(core, op, places, whole, length))
         core.used = core.clock()
@@ -310,6 +314,13 @@ class Mirror:
                 await replica.close()
                 raise
 
+    async def stirred(self) -> None:
+        """Wait until a replica has answered or failed since the last call, at most a second."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._shell.events.wait()
+        self._shell.events.clear()
+
     async def clean(self) -> None:
         """Wait until all replicas are in and have everything."""
         while self.state is not MirrorState.CLEAN:
@@ -346,9 +357,17 @@ class Mirror:
         self._shell.pump()
 
     async def _ticks(self) -> None:
+        core = self._core
         while True:
             self._tick()
-            await asyncio.sleep(max(self._core.patience / 2, 0.005))
+            busy = core.ops or core.wanted or core.written or self.state is not MirrorState.CLEAN
+            if busy:
+                await asyncio.sleep(max(core.patience / 2, 0.005))
+                continue
+            self._used.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._used.wait()
 
     async def _retries(self) -> None:
         while self.state is not MirrorState.DEPOSED:
