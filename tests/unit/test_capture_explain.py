@@ -153,7 +153,10 @@ def test_the_command(
     found = json.loads(out)
     assert status == 0
     assert [len(one["commands"]) for one in found["connections"]] == [15, 30, 62]
-    assert found["connections"][1]["commands"][0]["latency_us"] > 0
+    commands = found["connections"][1]["commands"]
+    assert commands[0]["latency_us"] > 0
+    assert {one["nsid"] for one in commands if one["opcode"] == 0x7F} == {None}
+    assert 1 in {one["nsid"] for one in found["connections"][2]["commands"]}
 
 
 def test_the_status_of_a_violation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,8 @@ import contextlib
 import io
 from pathlib import Path
 
+import pytest
+
 from nvmf.auth import Key
 from nvmf.cli.main import main
 from nvmf.initiator import connect
@@ -36,9 +38,10 @@ def text_of(served: Served, *words: str) -> str:
     return out.getvalue()
 
 
-async def test_legs_by_commands(tmp_path: Path) -> None:
+async def test_legs_by_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = files(tmp_path, 4, 4 << 20)
     names = [str(path) for path in paths]
+    monkeypatch.chdir(tmp_path)
     async with remotes(tmp_path / "legs", 1) as (other,):
         with Served(tmp_path, config()) as served:
             await asyncio.to_thread(served.wait_ready)
@@ -54,10 +57,11 @@ async def test_legs_by_commands(tmp_path: Path) -> None:
             said = await command(served, "mirror", "add-leg", A, "2", names[1], status=1)
             assert "is already a leg" in said
             said = await command(served, "mirror", "remove-leg", A, "2", "nothing", status=1)
-            assert "the mirror has no leg nothing" in said
+            assert "the mirror has no leg /" in said
+            assert "/nothing: it has" in said
             await command(served, "mirror", "replace-leg", A, "2", names[1], names[2])
             await in_sync(served, 3)
-            await command(served, "mirror", "remove-leg", A, "2", names[2], "--quorum", "2")
+            await command(served, "mirror", "remove-leg", A, "2", paths[2].name, "--quorum", "2")
             await in_sync(served, 2)
             said = await command(served, "mirror", "remove-leg", A, "2", names[0], status=1)
             assert "at least two legs" in said

@@ -153,6 +153,10 @@ def test_identifiers() -> None:
             "t.toml:6: subsystem[0].namespace[0].block_size: expected 512 or 4096",
         ),
         (
+            NAMESPACE.replace("1MiB", "0"),
+            "t.toml:5: subsystem[0].namespace[0].size: size must be at least one block, of 512",
+        ),
+        (
             NAMESPACE.replace("1MiB", "1MB") + "block_size = 4096\n",
             "t.toml:5: subsystem[0].namespace[0].size: size 1000000 is not a multiple",
         ),

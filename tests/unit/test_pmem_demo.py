@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,35 @@ def folder() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(dir="/dev/shm"))
     yield made
     made.rmdir()  # nothing may be left in it
+
+
+@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGKILL])
+def test_no_target_survives(folder: Path, ending: signal.Signals) -> None:
+    """A closed terminal ends the demonstration in order; its targets end if it is killed."""
+    words = [sys.executable, "-m", "nvmf.cli.main", "pmem", "demo", "--dir", str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        pids = wait_for(lambda: children(running.pid))
+        running.send_signal(ending)
+        assert running.wait(60) in (-ending, 143)
+    wait_for(lambda: [1] if not any(Path(f"/proc/{pid}/stat").exists() for pid in pids) else [])
+    if ending is signal.SIGKILL:
+        for path in folder.iterdir():
+            shutil.rmtree(path)
+
+
+def children(pid: int) -> list[int]:
+    """Return the targets of a demonstration, when all three are there."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    found = [int(each) for each in path.read_text().split()]
+    return found if len(found) == 3 else []
+
+
+def wait_for(found: Callable[[], list[int]]) -> list[int]:
+    for _ in range(1200):
+        if what := found():
+            return what
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within 60 s")
 
 
 def test_demo(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from nvmf.config.wirefaults import PortWireFault
 from nvmf.initiator import Controller, connect
 from nvmf.relay.owner import FpduOwner, PacketOwner
 from nvmf.rpc.results import Fault
+from nvmf.target.change.edit import EditError
 from nvmf.target.io.stores import ServerError
 from nvmf.target.rpc.methods import METHODS
 from nvmf.target.service.administration import Administration
@@ -192,6 +193,12 @@ async def test_a_port_without_a_relay_has_no_faults_on_the_wire() -> None:
             await add(server, "drop")
     finally:
         await server.stop()
+
+
+async def test_a_wrong_rate_is_told_the_limit() -> None:
+    async with serving("iwarp") as server:
+        with pytest.raises(EditError, match="rate: expected a number of at most 1"):
+            await add(server, "drop", rate=2)
 
 
 async def test_roce_has_no_reset() -> None:

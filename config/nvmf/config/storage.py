@@ -34,7 +34,9 @@ def _not_zero(uuid: UUID | None) -> None:
 
 
 def _whole_blocks(size: int | None, block_size: int) -> None:
-    if size is not None and (size == 0 or size % block_size):
+    if size == 0:
+        raise FaultError(f"size must be at least one block, of {block_size} bytes", "size")
+    if size is not None and size % block_size:
         raise FaultError(f"size {size} is not a multiple of block_size {block_size}", "size")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from pydantic import BaseModel
@@ -81,7 +81,7 @@ def _said(kind: str, detail: ErrorDetails, loc: Loc) -> str:
     if kind.startswith("int_"):
         return f"expected a whole number{_range(loc)}, without quotes"
     if kind.startswith(("greater_than", "less_than")):
-        return f"expected a number{_range(loc)}"
+        return f"expected a number{_range(loc) or _limit(kind, limits)}"
     if kind in ("string_too_long", "string_too_short"):
         return f"expected text{_range(loc)}"
     if kind == "string_pattern_mismatch":
@@ -177,6 +177,12 @@ def _range(loc: Loc) -> str:
     if low is not None and high is not None:
         return f" of {low} to {high} characters"
     return ""
+
+
+def _limit(kind: str, limits: Mapping[str, object]) -> str:
+    """Return the violated limit of a model that is not part of a configuration."""
+    word = {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}
+    return next((f" {word[k]} {v}" for k, v in limits.items() if k in word), "")
 
 
 def _mark(marks: list[object], name: str) -> int | None:

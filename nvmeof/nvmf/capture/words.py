@@ -11,6 +11,7 @@ from nvmf.capture.command import Command
 from nvmf.capture.dialogue import Dialogue
 from nvmf.capture.explain import Explained
 from nvmf.capture.fault import Fault
+from nvmf.spec.opcodes import IoOpcode
 
 
 class CommandWords(TypedDict):
@@ -22,7 +23,8 @@ class CommandWords(TypedDict):
     command: str
     detail: str
     opcode: int
-    nsid: int
+    nsid: int | None
+    """None: a Fabrics command, which has none."""
     data_bytes: int
     """Bytes that its descriptors describe."""
     rdma_read_bytes: int
@@ -121,7 +123,7 @@ def _command(one: Command, began: int) -> CommandWords:
         "command": one.name,
         "detail": one.detail,
         "opcode": one.sqe.opcode,
-        "nsid": one.sqe.nsid,
+        "nsid": None if one.sqe.opcode == IoOpcode.FABRICS else one.sqe.nsid,
         "data_bytes": one.size,
         "rdma_read_bytes": one.read,
         "rdma_write_bytes": one.written,

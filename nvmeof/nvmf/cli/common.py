@@ -301,8 +301,11 @@ def options_of(args: argparse.Namespace, place: TransportId, **defaults: Any) ->
     return options
 
 
-def run_async(work: Coroutine[object, None, int]) -> int:
-    """Run to completion; handle SIGTERM like an interrupt, with its own exit status."""
+def run_async(work: Coroutine[object, None, int], *, hangup: bool = False) -> int:
+    """Run to completion; handle SIGTERM like an interrupt, with its own exit status.
+
+    hangup: SIGHUP, too, unless it is ignored (nohup).
+    """
 
     async def main() -> int:
         task = asyncio.ensure_future(work)
@@ -314,6 +317,8 @@ def run_async(work: Coroutine[object, None, int]) -> int:
             task.cancel()
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        if hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, terminate)
         try:
             return await task
         except asyncio.CancelledError:

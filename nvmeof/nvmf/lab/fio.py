@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvmf.lab.children import bound
+from nvmf.children import bound
 from nvmf.lab.errors import LabError
 from nvmf.lab.histogram import COARSENESS, PERCENTILES, Bins, bin_value, merged, percentile
 from nvmf.lab.model import OURS, MethodConfig, Options

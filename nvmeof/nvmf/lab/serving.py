@@ -13,8 +13,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from nvmf.children import bound
 from nvmf.initiator.base.identity import host_identity
-from nvmf.lab.children import bound
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import TargetSystem
 from nvmf.relay.errors import RelayError

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
+from nvmf.children import bound
 from nvmf.errors import Error
 
 NQN = "nqn.2026-11.io.nvmeof-rdma:demo"
@@ -86,7 +87,7 @@ class Target:
         words += [str(path), "--rpc-socket", str(self._folder / f"rpc{self.number}")]
         with (self._folder / f"log{self.number}").open("ab") as output:
             self._process = process = await asyncio.create_subprocess_exec(
-                *words,
+                *bound(words),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=output,

@@ -43,12 +43,14 @@ class NamespaceFile(io.RawIOBase):
     does not close the controller.
     """
 
+    _unstable = False
+    """Data was written that a flush has not made stable."""
+
     def __init__(self, disk: Disk, mode: str) -> None:
         if mode not in _MODES:
             raise ValueError(f"a namespace is opened with mode rb, wb or r+b, not {mode!r}")
         self._disk = disk
         self._position = 0
-        self._unstable = False
         self._lock = threading.Lock()
         """Protects the reading and writing back of a block."""
         self.mode = _MODES[mode]

@@ -118,7 +118,7 @@ def _show_run(load: Load, run: Run) -> None:
             if load.numjobs > 1
             else None,
             "bandwidth": rate_text(figures["bytes_per_second"], 1),
-            "CPU": f"{1e6 * figures['cpu_seconds'] / max(ios, 1):.2f} µs per command",
+            "CPU": f"{1e6 * figures['cpu_seconds'] / ios:.2f} µs per command" if ios else None,
         }
     )
     for name, part in (("read", figures["read"]), ("write", figures["write"])):

@@ -105,7 +105,7 @@ def demo(args: argparse.Namespace) -> int:
         return EXIT_OK if outcome.good else EXIT_FAILED
 
     with _quiet(args.verbose > 0):
-        return run_async(work())
+        return run_async(work(), hangup=True)
 
 
 @contextlib.contextmanager

@@ -1632,7 +1632,7 @@ _shtab_nvmeof_target_mirror_remove_leg_options=(
   "--quorum[the new quorum (default\: as before, or more than half)]:N:"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":name of the leg, as target mirror show prints it:"
+  ":name of the leg, as target mirror show prints it, or its path:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1645,7 +1645,7 @@ _shtab_nvmeof_target_mirror_replace_leg_options=(
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":name of the leg, as target mirror show prints it:"
+  ":name of the leg, as target mirror show prints it, or its path:"
   ":the new leg\: file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
 )
 

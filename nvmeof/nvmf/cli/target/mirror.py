@@ -182,9 +182,22 @@ def _change(
     return parser
 
 
+def _leg_name(text: str) -> str:
+    """Return the name of a leg: a path may be relative, as it may be when a leg is added."""
+    if "://" in text or text.startswith("ram"):
+        return text
+    try:
+        return str(leg_argument(text).get("path", text))
+    except argparse.ArgumentTypeError:
+        return text
+
+
 def _add_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "name", metavar="NAME", help="name of the leg, as target mirror show prints it"
+        "name",
+        metavar="NAME",
+        type=_leg_name,
+        help="name of the leg, as target mirror show prints it, or its path",
     )
 
 

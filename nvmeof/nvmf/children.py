@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of a run that end with it, also if it is killed."""
+"""Processes of a lab or a demonstration that end with it, also if it is killed."""
 
 from __future__ import annotations
 
