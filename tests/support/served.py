@@ -185,6 +185,13 @@ class Served:
         self.process.wait()
         self._finish()
 
+    def stop(self) -> None:
+        """SIGSTOP, and wait until the last of its threads has stopped."""
+        self.process.send_signal(signal.SIGSTOP)
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            while (task / "stat").read_text().rpartition(")")[2].split()[0] != "T":
+                time.sleep(0.01)
+
     @property
     def rpc_socket(self) -> Path:
         """The path of its administration socket."""

@@ -9,12 +9,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from nvmf.capture.wireshark import lua_script
+from nvmf.cli.main import main
+from nvmf.rpc import alive
 from support.capturelab import (
     PROGRAM,
     ended,
@@ -228,6 +231,38 @@ def test_one_at_a_time(target: Served, tmp_path: Path) -> None:
             return
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_target_that_is_stopped(
+    target: Served,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """While it is recorded: the command ends with a sentence, and the file is whole."""
+    monkeypatch.setattr(alive, "ASK_AFTER", 0.5)
+    monkeypatch.setattr(alive, "STEP", 0.1)
+    path = tmp_path / "stopped"
+
+    def stop() -> None:
+        until_recorded(path)
+        nvmeof("read", url(target.port), "-z", "4k", "-d", "/dev/null")
+        time.sleep(2)  # it is asked, and answers
+        target.stop()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        words = ["--rpc-socket", str(target.rpc_socket), "--duration", "60", str(path)]
+        assert main(["capture", *words]) == 1
+    finally:
+        stopping.join()
+        target.process.send_signal(signal.SIGCONT)
+    said = capsys.readouterr().err
+    assert f"the target at {target.rpc_socket} has not answered for 1 s: is it stopped" in said
+    found = read_file(path)
+    assert not found.notes
+    assert found.dialogues
 
 
 def test_a_reader_that_stands_still(target: Served) -> None:

@@ -58,15 +58,6 @@ def _reconnected(controller: Controller, times: int) -> bool:
     return controller.reconnects >= times and controller.state is State.LIVE
 
 
-def stop(served: Served) -> None:
-    """SIGSTOP, and wait until the last of its threads has stopped."""
-    pid = served.process.pid
-    os.kill(pid, signal.SIGSTOP)
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        while (task / "stat").read_text().rpartition(")")[2].split()[0] != "T":
-            time.sleep(0.01)
-
-
 async def until(reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
         while not reached():  # noqa: ASYNC110
@@ -155,7 +146,7 @@ async def test_io_timeout(start: Start, port: int) -> None:
         kato=0,
     ) as controller:
         namespace = controller.namespace(1)
-        stop(served)
+        served.stop()
         reading = asyncio.create_task(namespace.read(0, 8))
         await until(lambda: controller.state is State.RECONNECTING)
         await asyncio.sleep(1)
@@ -170,7 +161,7 @@ async def test_keep_alive_timeout(start: Start, port: int) -> None:
     async with connect(
         url(port), **OPTIONS, kato=2, reconnect_delay=0.2, admin_timeout=5
     ) as controller:
-        stop(served)
+        served.stop()
         await until(lambda: controller.state is State.RECONNECTING)
         os.kill(served.process.pid, signal.SIGCONT)
         await until(lambda: controller.state is State.LIVE)

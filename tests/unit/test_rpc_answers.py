@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nvmf.check import WrongTypeError, checked
 from nvmf.json import JSON
+from nvmf.rpc import alive
 from nvmf.target.client import (
     AnswerError,
     AnswerLostError,
@@ -22,6 +26,8 @@ from nvmf.target.client import (
     connect_sync,
     results,
 )
+from nvmf.target.rpc.socket import RpcSocket
+from nvmf.target.service.administration import Administration
 
 
 async def test_no_target(tmp_path: Path) -> None:
@@ -95,6 +101,117 @@ async def test_no_answer(tmp_path: Path) -> None:
                 with connect_sync(path, timeout=0.1) as client:
                     client.version()
         impostor.end()
+
+
+# ---- targets that answer late, or nothing ----
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask after a short time, and wait for a short time."""
+    monkeypatch.setattr(alive, "ASK_AFTER", 0.05)
+    monkeypatch.setattr(alive, "STEP", 0.05)
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, soon: None) -> Iterator[Path]:
+    """The path of a target that has stopped: the kernel takes connections for it."""
+    path = tmp_path / "stopped.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen(8)
+        yield path
+
+
+@pytest.mark.parametrize("size", [1, 1 << 22])
+async def test_a_stopped_target(stopped: Path, size: int) -> None:
+    """Also while a request does not fit into the buffer of the socket."""
+    said = rf"{stopped} has not answered for \d+ s: is it stopped, or busy\?"
+    for _ in range(2):
+        with connect_sync(stopped) as client, pytest.raises(AnswerTimeoutError, match=said):
+            client.request("any", {"text": "x" * size})
+        async with connect(stopped) as rpc:
+            with pytest.raises(AnswerTimeoutError, match=said):
+                await rpc.request("any", {"text": "x" * size})
+
+
+async def test_a_stopped_target_with_many_clients(stopped: Path) -> None:
+    """The kernel takes no more connections: the first one may still notice that it is stopped."""
+    said = r"Resource temporarily unavailable; .* is it stopped, or busy\?"
+    with contextlib.ExitStack() as stack, connect_sync(stopped) as client:
+        async with connect(stopped) as rpc:
+            with pytest.raises(NoTargetError, match=said):
+                while True:
+                    stack.enter_context(connect_sync(stopped))
+            with pytest.raises(NoTargetError, match=said):
+                await connect(stopped)
+            with pytest.raises(AnswerTimeoutError, match="is it stopped, or busy"):
+                await rpc.version()
+            with pytest.raises(AnswerTimeoutError, match="is it stopped, or busy"):
+                client.version()
+
+
+class Late:
+    """Answers a request after three questions on other connections; then it is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.questions: list[bytes] = []
+        self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listening.bind(str(path))
+        self.listening.listen()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        with self.listening, self.listening.accept()[0] as peer:
+            peer.recv(1 << 16)
+            for _ in range(3):
+                with self.listening.accept()[0] as asking:
+                    self.questions.append(asking.recv(64))
+                    asking.sendall(b"{}\n")
+            self.path.unlink()
+            with contextlib.suppress(TimeoutError):
+                self.listening.settimeout(0.3)
+                self.listening.accept()
+            peer.sendall(b'{"jsonrpc": "2.0", "id": 1, "result": 7}\n')
+
+
+async def test_a_slow_method(tmp_path: Path, soon: None) -> None:
+    """It may take longer than the target has to answer questions."""
+    for number in range(2):
+        path = tmp_path / f"{number}.sock"
+        late = Late(path)
+        if number:
+            async with connect(path) as rpc:
+                assert await rpc.request("any") == 7
+        else:
+            with connect_sync(path) as client:
+                assert await asyncio.to_thread(client.request, "any") == 7
+        late.thread.join()
+        assert late.questions == [b"[]"] * 3
+
+
+async def test_a_target_that_starts(tmp_path: Path, soon: None) -> None:
+    """Requests wait until it has started, and questions are answered."""
+    starting: asyncio.Future[Administration] = asyncio.get_running_loop().create_future()
+    served = RpcSocket(starting, tmp_path / "starting.sock")
+    await served.start()
+    try:
+        async with connect(served.path) as rpc:
+            asked = asyncio.create_task(rpc.version())
+            with connect_sync(served.path) as client:
+                also = asyncio.create_task(asyncio.to_thread(client.version))
+                done, _ = await asyncio.wait([asked, also], timeout=1)
+                assert not done
+                client.close()
+                with pytest.raises(AnswerLostError):
+                    await also
+            asked.cancel()
+            await asyncio.wait([asked])
+    finally:
+        await served.close()
+        starting.cancel()
 
 
 # ---- types of results ----

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from nvmf.check import checked
 from nvmf.cli.main import main
 from nvmf.initiator import connect as connect_host
 from nvmf.json import JSON
+from nvmf.rpc import alive
 from nvmf.rpc.calls import Calls
 from nvmf.rpc.methods import METHODS as NAMES
 from nvmf.rpc.sync_calls import SyncCalls
@@ -360,3 +362,33 @@ def test_reference_names_every_method_and_type() -> None:
     for name in METHODS:
         assert f"### {name}\n" in text
     assert nvmf.target.client.results is results
+
+
+def test_commands_for_a_stopped_target(
+    target: Served,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each ends with a sentence, and works again when the target continues."""
+    monkeypatch.setattr(alive, "ASK_AFTER", 0.2)
+    monkeypatch.setattr(alive, "STEP", 0.05)
+    place = ["--rpc-socket", str(target.rpc_socket)]
+    commands = (
+        ["target", "ls", *place],
+        ["target", "stats", *place],
+        ["target", "save", *place],
+        ["target", "mirror", "events", "--follow", *place],
+        ["rpc", "rpc_get_methods", *place],
+        ["top", "-n", "1", *place],
+        ["capture", "--duration", "2", *place, str(tmp_path / "x.pcapng")],
+    )
+    target.stop()
+    try:
+        for command in commands:
+            assert main(command) == 1
+            assert "s: is it stopped, or busy?" in capsys.readouterr().err
+    finally:
+        target.process.send_signal(signal.SIGCONT)
+    monkeypatch.undo()
+    assert main(["target", "ls", *place]) == 0

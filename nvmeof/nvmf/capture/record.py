@@ -102,8 +102,12 @@ class Recorder:
         """The number of processes that are connected now."""
         return len(self._streams)
 
-    def step(self, timeout: float) -> None:
-        """Wait for data, at most timeout seconds, and take all that has arrived."""
+    def step(self, timeout: float) -> bool:
+        """Wait for data, at most timeout seconds, and take all that has arrived.
+
+        Returns:
+            Whether anything has.
+        """
         ready, _, _ = select.select(
             [self._listener, *(one.socket for one in self._streams)], [], [], timeout
         )
@@ -115,6 +119,7 @@ class Recorder:
             self._look(self._watch)
         if ready and not self._last:
             self._out.flush()
+        return bool(ready)
 
     def close(self) -> Recorded:
         """Stop the processes, and write the kept packets."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from nvmf.capture.errors import CaptureError
@@ -25,6 +26,8 @@ from nvmf.cli.base import (
 )
 from nvmf.cli.output import counted, print_json, size_text
 from nvmf.cli.target.client import add_rpc_command, socket_path, target
+from nvmf.rpc import alive
+from nvmf.rpc.wire import silence
 
 _GRACE = 2.0
 """Seconds after the end of the command for its processes to send what they have."""
@@ -151,7 +154,7 @@ def _target(args: argparse.Namespace, out: BinaryIO) -> int:
         with target(args) as rpc:
             rpc.capture(recorder.name)
         with contextlib.suppress(KeyboardInterrupt):
-            _loop(args, recorder)
+            _loop(args, recorder, path)
     finally:
         recorded = recorder.close()
     return _report(args, recorded, EXIT_OK)
@@ -166,9 +169,9 @@ def _command(args: argparse.Namespace, out: BinaryIO) -> int:
         except OSError as error:
             raise CliError(f"cannot run {args.command[0]}: {error.strerror}") from None
         try:
-            _loop(args, recorder, process)
+            _loop(args, recorder, process=process)
         except KeyboardInterrupt:  # the command has got it, too
-            _loop(args, recorder, process)
+            _loop(args, recorder, process=process)
         status = process.wait() if process.poll() is None else process.returncode
     finally:
         recorded = recorder.close()
@@ -176,16 +179,29 @@ def _command(args: argparse.Namespace, out: BinaryIO) -> int:
 
 
 def _loop(
-    args: argparse.Namespace, recorder: Recorder, process: subprocess.Popen[bytes] | None = None
+    args: argparse.Namespace,
+    recorder: Recorder,
+    socket: Path | None = None,
+    process: subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Record until a limit is reached, the command has ended, or the target has."""
+    """Record until a limit is reached, the command has ended, or the target at a path has.
+
+    Raises:
+        CliError: The target answers nothing.
+    """
     end = time.monotonic() + args.duration if args.duration else None
     grace: float | None = None
+    heard = time.monotonic()
     while not recorder.recorded.stopped:
         now = time.monotonic()
         if end is not None and now >= end:
             return
-        recorder.step(0.1 if end is None else min(0.1, max(0.0, end - now)))
+        if recorder.step(0.1 if end is None else min(0.1, max(0.0, end - now))):
+            heard = now
+        elif socket is not None and now - heard >= alive.ASK_AFTER:
+            if not alive.answers(socket) and not recorder.step(0):
+                raise CliError(silence(socket, time.monotonic() - heard))
+            heard = now
         if process is None:
             if recorder.recorded.processes and not recorder.connected:
                 return  # the target has ended

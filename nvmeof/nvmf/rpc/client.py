@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -13,8 +14,9 @@ from typing import TypeVar
 
 from nvmf.check import WrongTypeError, checked
 from nvmf.json import JSON
+from nvmf.rpc import alive
 from nvmf.rpc.calls import Calls
-from nvmf.rpc.errors import AnswerError, AnswerLostError
+from nvmf.rpc.errors import AnswerError, AnswerLostError, AnswerTimeoutError
 from nvmf.rpc.wire import ANSWER_MOST, ANSWER_TIMEOUT, Requests, place
 
 T = TypeVar("T")
@@ -48,7 +50,10 @@ class Client(Calls):
 
     async def close(self) -> None:
         """Close the connection; a second call does nothing."""
-        self._writer.close()
+        transport = self._writer.transport
+        if transport.get_write_buffer_size():  # a request that the target has not read
+            transport.abort()
+        transport.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
@@ -58,21 +63,32 @@ class Client(Calls):
             try:
                 async with asyncio.timeout(self._timeout):
                     self._writer.write(self._requests.request(method, params or {}))
-                    await self._writer.drain()
+                    await self._patiently(self._writer.drain)
                     while True:
                         done, result = self._requests.result(await self._line())
                         if done:
                             return result
+            except (AnswerLostError, AnswerTimeoutError):
+                raise
             except TimeoutError:
                 raise self._requests.late(self._timeout) from None
-            except AnswerLostError:
-                raise
             except OSError as error:
                 raise self._requests.lost(error) from None
 
+    async def _patiently(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of a step, which can be repeated, while the target is alive."""
+        loop = asyncio.get_running_loop()
+        while True:
+            heard = loop.time()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(alive.ASK_AFTER):
+                    return await step()
+            if not await _answers(self.path):
+                raise self._requests.silent(loop.time() - heard)
+
     async def _line(self) -> bytes:
         try:
-            line = await self._reader.readline()
+            line = await self._patiently(self._reader.readline)
         except ValueError:
             raise AnswerError(f"the response has more than {ANSWER_MOST} bytes") from None
         if not line:
@@ -85,6 +101,27 @@ class Client(Calls):
             return checked(kind, result)
         except WrongTypeError as error:
             raise AnswerError(f"unexpected response to {method}: {error}") from None
+
+
+async def _answers(path: Path) -> bool:
+    """Return whether the target is alive, as alive.answers() does."""
+    asked: socket.socket | None = None
+    try:
+        for _ in range(alive.STEPS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(alive.STEP):
+                    asked = asked or alive.ask(path)
+                    if asked is None:
+                        await asyncio.Event().wait()
+                    else:
+                        await asyncio.get_running_loop().sock_recv(asked, 1)
+                        return True
+    except OSError:
+        return True
+    finally:
+        if asked is not None:
+            asked.close()
+    return False
 
 
 class Connecting:
@@ -101,7 +138,8 @@ class Connecting:
     async def _connect(self) -> Client:
         requests = Requests(place(self._socket))
         try:
-            streams = await asyncio.open_unix_connection(requests.path, limit=ANSWER_MOST)
+            made = alive.dial(requests.path)
+            streams = await asyncio.open_unix_connection(sock=made, limit=ANSWER_MOST)
         except OSError as error:
             raise requests.unreachable(error) from None
         return Client(requests, streams, self._timeout)
@@ -127,7 +165,8 @@ def connect(
 
     Args:
         socket: The path of its administration socket; by default the one of this machine's target.
-        timeout: Maximum seconds to wait for a response.
+        timeout: Maximum seconds to wait for a response. A target that does not answer other
+            connections either is not waited for: AnswerTimeoutError after 15 s.
 
     Raises:
         NoTargetError: Awaited: there is no target, or this user has no access.

@@ -51,7 +51,7 @@ class AnswerLostError(ClientError, ConnectionError):
 
 
 class AnswerTimeoutError(ClientError, TimeoutError):
-    """The target has not answered in time; it may still complete the request."""
+    """The target has not answered in time, or does not run; it may still complete the request."""
 
 
 class AnswerError(ClientError):

@@ -7,7 +7,8 @@ import contextlib
 import socket as sockets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,8 @@ from typing import Self, TypeVar
 
 from nvmf.check import WrongTypeError, checked
 from nvmf.json import JSON
-from nvmf.rpc.errors import AnswerError, AnswerLostError
+from nvmf.rpc import alive
+from nvmf.rpc.errors import AnswerError, AnswerLostError, AnswerTimeoutError
 from nvmf.rpc.sync_calls import SyncCalls
 from nvmf.rpc.wire import ANSWER_MOST, ANSWER_TIMEOUT, Requests, place
 
@@ -33,12 +35,9 @@ class SyncClient(SyncCalls):
         self._timeout = timeout
         self._lock = threading.Lock()
         self._received = bytearray()
-        self._socket = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
         try:
-            self._socket.settimeout(timeout)
-            self._socket.connect(str(self._requests.path))
+            self._socket: sockets.socket = alive.dial(self._requests.path)
         except OSError as error:
-            self._socket.close()
             raise self._requests.unreachable(error) from None
 
     def __repr__(self) -> str:
@@ -72,18 +71,35 @@ class SyncClient(SyncCalls):
             raw = self._requests.request(method, params or {})
             until = time.monotonic() + self._timeout
             try:
-                self._socket.settimeout(self._timeout)
-                self._socket.sendall(raw)
+                self._send(raw, until)
                 while True:
                     done, result = self._requests.result(self._line(until))
                     if done:
                         return result
+            except (AnswerLostError, AnswerTimeoutError):
+                raise
             except TimeoutError:
                 raise self._requests.late(self._timeout) from None
-            except AnswerLostError:
-                raise
             except OSError as error:
                 raise self._requests.lost(error) from None
+
+    def _send(self, raw: bytes, until: float) -> None:
+        rest = memoryview(raw)
+        while rest:
+            rest = rest[self._patiently(partial(self._socket.send, rest), until) :]
+
+    def _patiently(self, step: Callable[[], T], until: float) -> T:
+        """Return the result of a step on the socket, while the target is alive."""
+        while True:
+            heard = time.monotonic()
+            self._socket.settimeout(max(min(until - heard, alive.ASK_AFTER), 1e-3))
+            try:
+                return step()
+            except TimeoutError:
+                if time.monotonic() >= until:
+                    raise
+            if not alive.answers(self.path, self._socket):
+                raise self._requests.silent(time.monotonic() - heard)
 
     def _line(self, until: float) -> bytes:
         """Return the next line, or at the end of the connection what has arrived of it."""
@@ -92,8 +108,7 @@ class SyncClient(SyncCalls):
             searched = len(self._received)
             if searched > ANSWER_MOST:
                 raise AnswerError(f"the response has more than {ANSWER_MOST} bytes")
-            self._socket.settimeout(max(until - time.monotonic(), 1e-3))
-            piece = self._socket.recv(1 << 18)
+            piece = self._patiently(partial(self._socket.recv, 1 << 18), until)
             if not piece and not self._received:
                 raise self._requests.lost()
             if not piece:
@@ -119,7 +134,8 @@ def connect(
 
     Args:
         socket: The path of its administration socket; by default the one of this machine's target.
-        timeout: Maximum seconds to wait for a response.
+        timeout: Maximum seconds to wait for a response. A target that does not answer other
+            connections either is not waited for: AnswerTimeoutError after 15 s.
 
     Raises:
         NoTargetError: There is no target, or this user has no access.

@@ -75,6 +75,8 @@ class Requests:
         hint = "start one with target serve, or specify its socket with --rpc-socket"
         if isinstance(error, PermissionError):
             hint = "only root and the user that runs the target have access"
+        elif isinstance(error, BlockingIOError):
+            hint = "it has not accepted the connections before this one: is it stopped, or busy?"
         return NoTargetError(
             f"cannot connect to a target at {self.path}: {error.strerror or error}; {hint}"
         )
@@ -93,6 +95,17 @@ class Requests:
             f"the target at {self.path} has not answered within {seconds:g} s; it may still "
             "complete the request: check with target ls"
         )
+
+    def silent(self, seconds: float) -> AnswerTimeoutError:
+        """Return the exception for a target that answers no other connection either."""
+        return AnswerTimeoutError(
+            f"{silence(self.path, seconds)} It may still complete the request"
+        )
+
+
+def silence(path: Path, seconds: float) -> str:
+    """Return the sentence about a target that does not answer anything."""
+    return f"the target at {path} has not answered for {seconds:.0f} s: is it stopped, or busy?"
 
 
 def known(**params: JSON) -> dict[str, JSON]:
