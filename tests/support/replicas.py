@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import nvmf.target
 from nvmf.replication import FileReplica, Replica, ReplicaError
+from nvmf.replication.mirrorformat import SLOT, Header
 
 
 def files(tmp_path: Path, count: int = 3, size: int = 1 << 20) -> list[Path]:
@@ -17,6 +19,16 @@ def files(tmp_path: Path, count: int = 3, size: int = 1 << 20) -> list[Path]:
     for path in paths:
         path.write_bytes(bytes(size))
     return paths
+
+
+def claim(path: Path) -> None:
+    """Make a leg that of a later writer."""
+    content = path.read_bytes()[: 2 * SLOT]
+    header = Header.best([content[:SLOT], content[SLOT:]])
+    assert header is not None
+    later = replace(header, epoch=header.epoch + 1000, seq=header.seq + 1000)
+    with path.open("r+b") as file:
+        file.write(later.encode())
 
 
 def on(paths: list[Path]) -> list[Replica]:

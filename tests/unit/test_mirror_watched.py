@@ -8,14 +8,12 @@ import contextlib
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nvmf.cli.main import main
 from nvmf.initiator import NvmeError, connect
-from nvmf.replication.mirrorformat import SLOT, Header
 from nvmf.spec.features import AsyncEvent, AsyncEvents
 from nvmf.spec.logs import CriticalWarning, SmartLog
 from nvmf.spec.opcodes import FeatureId, LogId
@@ -23,7 +21,7 @@ from nvmf.target.client import connect as connect_rpc
 from support.clientlab import url
 from support.livelab import command
 from support.mirrorlab import NQN, mirror_text, remotes
-from support.replicas import files
+from support.replicas import claim, files
 from support.served import Served
 
 HANG = 60
@@ -51,16 +49,6 @@ async def said(*words: str) -> str:
         return out.getvalue()
 
     return await asyncio.to_thread(run)
-
-
-def claim(path: Path) -> None:
-    """Make a leg that of a later writer."""
-    content = path.read_bytes()[: 2 * SLOT]
-    header = Header.best([content[:SLOT], content[SLOT:]])
-    assert header is not None
-    later = replace(header, epoch=header.epoch + 1000, seq=header.seq + 1000)
-    with path.open("r+b") as file:
-        file.write(later.encode())
 
 
 async def test_legs_that_a_later_writer_has_claimed(tmp_path: Path) -> None:

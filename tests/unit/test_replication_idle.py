@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from nvmf.replication import FileReplica, Mirror, Replica
 from nvmf.replication.machine import LegState
 from nvmf.replication.managed import ManagedMirror
 from nvmf.replication.mirrorbase import MirrorState
-from nvmf.replication.mirrorformat import SLOT, Header
-from support.replicas import Frozen, files
+from support.replicas import Frozen, claim, files
 
 HANG = 60
 
@@ -66,12 +64,7 @@ async def test_a_later_writer_is_noticed_without_a_write(tmp_path: Path) -> None
     mirror, _ = await idle(tmp_path)
     async with mirror:
         for path in (tmp_path / "replica0", tmp_path / "replica1"):
-            content = path.read_bytes()[: 2 * SLOT]
-            header = Header.best([content[:SLOT], content[SLOT:]])
-            assert header is not None
-            later = replace(header, epoch=header.epoch + 1000, seq=header.seq + 1000)
-            with path.open("r+b") as file:
-                file.write(later.encode())
+            claim(path)
         await until(lambda: mirror.state is MirrorState.DEPOSED)
 
 
