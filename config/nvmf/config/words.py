@@ -81,7 +81,7 @@ def _said(kind: str, detail: ErrorDetails, loc: Loc) -> str:
     if kind.startswith("int_"):
         return f"expected a whole number{_range(loc)}, without quotes"
     if kind.startswith(("greater_than", "less_than")):
-        return f"expected a number{_range(loc) or _limit(kind, limits)}"
+        return f"expected a number{_range(loc) or _limit(limits)}"
     if kind in ("string_too_long", "string_too_short"):
         return f"expected text{_range(loc)}"
     if kind == "string_pattern_mismatch":
@@ -179,7 +179,7 @@ def _range(loc: Loc) -> str:
     return ""
 
 
-def _limit(kind: str, limits: Mapping[str, object]) -> str:
+def _limit(limits: Mapping[str, object]) -> str:
     """Return the violated limit of a model that is not part of a configuration."""
     word = {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}
     return next((f" {word[k]} {v}" for k, v in limits.items() if k in word), "")

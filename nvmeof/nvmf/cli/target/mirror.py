@@ -184,7 +184,7 @@ def _change(
 
 def _leg_name(text: str) -> str:
     """Return the name of a leg: a path may be relative, as it may be when a leg is added."""
-    if "://" in text or text.startswith("ram"):
+    if "://" in text or text == "ram" or text.startswith("ram:"):
         return text
     try:
         return str(leg_argument(text).get("path", text))

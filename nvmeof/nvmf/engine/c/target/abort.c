@@ -4,8 +4,7 @@
  *
  * Can be aborted: a command that waits because of a fault on purpose, for its namespace's limits, for a latch of all that
  * it reads or writes, for a buffer or an RDMA READ; one whose RDMA READs have not been posted; one whose store operation
- * waits in line; the first command
- * of a fused pair before the second has arrived.
+ * waits in line; the first command of a fused pair before the second has arrived.
  * Cannot be aborted: a command that a store is executing or whose data is being transferred, which will end soon,
  * and a command for which there was no free request.  Reactor's thread, except the functions of target.h.
  */

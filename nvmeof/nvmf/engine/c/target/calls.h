@@ -171,12 +171,12 @@ void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
 void upcall_deliver(struct target_request *req);
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
-/* Check one command of a fused pair; returns an NVMe status. */
 /* Whether what a Read returns need not be made stable before its response. */
 static inline bool io_read_is_stable(const struct target_request *req)
 {
 	return !req->fua || !req->ns->store->volatile_write_cache;
 }
+/* Check one command of a fused pair; returns an NVMe status. */
 uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 
