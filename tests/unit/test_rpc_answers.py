@@ -244,3 +244,24 @@ def test_a_newer_target_may_have_more_fields() -> None:
     assert checked(results.Address, {**ADDRESS, "more": 1})["traddr"] == "127.0.0.1"
     assert checked(results.OpenedPort, {**ADDRESS}, exact=True)
     assert checked(float, 1) == 1
+
+
+async def test_a_queue_of_connections_that_is_full_for_a_moment(tmp_path: Path) -> None:
+    """A client waits for its place, as it would on a connection that blocks."""
+    for number in range(2):
+        path = tmp_path / f"{number}.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(path))
+            listening.listen(0)
+            with alive.dial(path):
+                with pytest.raises(BlockingIOError):
+                    alive.dial(path)
+                accepting = threading.Timer(0.3, lambda at=listening: at.accept()[0].close())
+                accepting.start()
+                if number:
+                    async with connect(path):
+                        pass
+                else:
+                    with connect_sync(path):
+                        pass
+                accepting.join()

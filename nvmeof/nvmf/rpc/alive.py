@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket as sockets
+from collections.abc import Iterator
 from pathlib import Path
 
 ASK_AFTER = 10.0
@@ -17,6 +18,8 @@ ASK_AFTER = 10.0
 STEP = 1.0
 STEPS = 5
 """The time for the answer: a stall of the whole machine, however long, is one step of it."""
+DIALS = 50
+"""Attempts to connect within this time, while the target's queue of connections is full."""
 _QUESTION = b"[]"
 """An empty batch, which JSON-RPC 2.0 answers with an error: no part of the target is needed."""
 
@@ -36,6 +39,11 @@ def dial(path: Path) -> sockets.socket:
         made.close()
         raise
     return made
+
+
+def pauses() -> Iterator[float]:
+    """The seconds to wait after each attempt to connect but the last."""
+    return iter([STEP * STEPS / DIALS] * DIALS)
 
 
 def ask(path: Path) -> sockets.socket | None:

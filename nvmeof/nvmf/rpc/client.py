@@ -137,12 +137,20 @@ class Connecting:
 
     async def _connect(self) -> Client:
         requests = Requests(place(self._socket))
-        try:
-            made = alive.dial(requests.path)
-            streams = await asyncio.open_unix_connection(sock=made, limit=ANSWER_MOST)
-        except OSError as error:
-            raise requests.unreachable(error) from None
-        return Client(requests, streams, self._timeout)
+        pauses = alive.pauses()
+        while True:
+            try:
+                made = alive.dial(requests.path)
+                streams = await asyncio.open_unix_connection(sock=made, limit=ANSWER_MOST)
+            except BlockingIOError as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise requests.unreachable(error) from None
+                await asyncio.sleep(pause)
+            except OSError as error:
+                raise requests.unreachable(error) from None
+            else:
+                return Client(requests, streams, self._timeout)
 
     async def __aenter__(self) -> Client:
         self._client = await self._connect()

@@ -35,10 +35,20 @@ class SyncClient(SyncCalls):
         self._timeout = timeout
         self._lock = threading.Lock()
         self._received = bytearray()
-        try:
-            self._socket: sockets.socket = alive.dial(self._requests.path)
-        except OSError as error:
-            raise self._requests.unreachable(error) from None
+        self._socket: sockets.socket = self._dial()
+
+    def _dial(self) -> sockets.socket:
+        pauses = alive.pauses()
+        while True:
+            try:
+                return alive.dial(self._requests.path)
+            except BlockingIOError as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise self._requests.unreachable(error) from None
+                time.sleep(pause)
+            except OSError as error:
+                raise self._requests.unreachable(error) from None
 
     def __repr__(self) -> str:
         return f"<SyncClient of the target at {self._requests.path}>"
