@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 import tempfile
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,9 +330,11 @@ async def test_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = documents.blocks("Methods", "python", documents.REMOTE_MEMORY)
     config = CONFIG.replace(HOST, host_identity().nqn)
     async with running(config) as target:
-        space: dict[str, Any] = {}
-        exec(f"async def example(url):\n{textwrap.indent(example, '    ')}", space)
-        await space["example"](target.url)
+        program, changed = re.subn(
+            "^URL = .*$", f'URL = "{target.url}"', example, flags=re.MULTILINE
+        )
+        assert changed == 1
+        await asyncio.to_thread(exec, program, {})
 
 
 # ---- memory that fails ----
