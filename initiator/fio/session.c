@@ -46,6 +46,10 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 			f->file_name, trid->traddr[0] ? "subnqn" : "traddr");
 		return -1;
 	}
+	if (!trid_is_port(trid->trsvcid)) { /* the job's option */
+		log_err("nvmeof: trsvcid %s is not a port (1 to 65535)\n", trid->trsvcid);
+		return -1;
+	}
 	if (!trid->nsid)
 		trid->nsid = 1;
 	return 0;

@@ -92,6 +92,23 @@ static int trid_parse_nsid(struct trid *t, const char *text, size_t n, char *err
 	return 0;
 }
 
+bool trid_is_port(const char *text)
+{
+	const size_t n = strlen(text);
+
+	return n && n <= 5 && strspn(text, "0123456789") == n && atoi(text) >= 1 && atoi(text) <= 65535;
+}
+
+static int trid_parse_port(struct trid *t, const char *text, size_t n, bool url, char *err, size_t len)
+{
+	if (trid_copy(t->trsvcid, sizeof(t->trsvcid), text, n, url, "trsvcid", err, len))
+		return -1;
+	if (trid_is_port(t->trsvcid))
+		return 0;
+	snprintf(err, len, "trsvcid %s is not a port (1 to 65535)", t->trsvcid);
+	return -1;
+}
+
 static int trid_set(struct trid *t, const char *key, const char *v, size_t n, bool url, char *err,
 	       size_t len)
 {
@@ -100,7 +117,7 @@ static int trid_set(struct trid *t, const char *key, const char *v, size_t n, bo
 	if (!strcmp(key, "traddr"))
 		return trid_copy(t->traddr, sizeof(t->traddr), v, n, url, key, err, len);
 	if (!strcmp(key, "trsvcid"))
-		return trid_copy(t->trsvcid, sizeof(t->trsvcid), v, n, url, key, err, len);
+		return trid_parse_port(t, v, n, url, err, len);
 	if (!strcmp(key, "subnqn"))
 		return trid_copy(t->subnqn, sizeof(t->subnqn), v, n, url, key, err, len);
 	if (!strcmp(key, "hostnqn"))

@@ -30,6 +30,8 @@ struct trid {
 bool trid_looks_like(const char *text);
 /* 0, or -1 with a sentence in err.  Fields that text does not name are left as they are. */
 int trid_parse(struct trid *trid, const char *text, char *err, size_t len);
+/* Whether text is the number of a port. */
+bool trid_is_port(const char *text);
 
 #pragma GCC visibility pop
 

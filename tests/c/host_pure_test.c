@@ -64,6 +64,12 @@ static void test_trid(void)
 	CHECK(trid_parse(&t, "traddr=1.2.3.4 disk", err, sizeof(err)) && strstr(err, "\"disk\""));
 	CHECK(trid_parse(&t, "trtype=tcp", err, sizeof(err)) && strstr(err, "rdma only"));
 	CHECK(trid_parse(&t, "nsid=0", err, sizeof(err)) && strstr(err, "nsid 0"));
+	CHECK(!trid_parse(&t, "trsvcid=65535", err, sizeof(err)));
+	CHECK(trid_parse(&t, "nvme+rdma://host:abc/nqn.x", err, sizeof(err)) &&
+	      strstr(err, "trsvcid abc is not a port (1 to 65535)"));
+	CHECK(trid_parse(&t, "trsvcid=0", err, sizeof(err)) && strstr(err, "trsvcid 0 is"));
+	CHECK(trid_parse(&t, "trsvcid=65536", err, sizeof(err)) && strstr(err, "trsvcid 65536 is"));
+	CHECK(trid_parse(&t, "trsvcid=-1", err, sizeof(err)) && strstr(err, "trsvcid -1 is"));
 	CHECK(trid_parse(&t, "traddr=", err, sizeof(err)) && strstr(err, "empty"));
 	CHECK(trid_looks_like(" traddr=x") && !trid_looks_like("job.0.0"));
 }

@@ -265,6 +265,19 @@ def test_a_target_that_is_stopped(
     assert found.dialogues
 
 
+def test_a_target_that_ends(tmp_path: Path) -> None:
+    path = tmp_path / "ended"
+    with Served(tmp_path, TARGET_CONFIG) as target:
+        target.wait_ready()
+        recording = start("capture", "--rpc-socket", target.rpc_socket, path)
+        until_recorded(path)
+        target.process.kill()
+        status, _, err = ended(recording)
+    assert status == 0
+    assert "stopped: the target has ended" in err
+    assert not read_file(path).notes
+
+
 def test_a_reader_that_stands_still(target: Served) -> None:
     """A program that captures but does not read does not delay any host."""
     from nvmf.rpc.sync import connect

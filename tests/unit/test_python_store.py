@@ -118,6 +118,17 @@ async def test_a_wrong_result(given: Any) -> None:
         assert await status_of(controller.namespaces[0].read(0, 1)) is Status.INTERNAL_ERROR
 
 
+async def test_a_method_that_is_not_async(caplog: pytest.LogCaptureFixture) -> None:
+    class Plain(Memory):
+        def read(self, offset: int, length: int) -> bytes:  # type: ignore[override]
+            return bytes(length)
+
+    caplog.set_level(logging.ERROR, "nvmf.target")
+    async with served(Plain()) as (_, controller):
+        assert await status_of(controller.namespaces[0].read(0, 1)) is Status.INTERNAL_ERROR
+    assert "Plain.read() must be async: it returned bytes" in caplog.text
+
+
 async def test_a_result_that_is_not_contiguous() -> None:
     class Strided(Memory):
         async def read(self, offset: int, length: int) -> memoryview:

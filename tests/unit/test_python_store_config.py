@@ -8,6 +8,7 @@ import errno
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,7 @@ async def test_a_configuration_names_a_class_or_a_name(monkeypatch: pytest.Monke
         ("absent", "no Python store has the name"),
         ("nowhere.at.all:Class", "cannot import the Python store"),
         ("json:Class", "cannot import the Python store"),
+        ("os:path", "the Python store os:path is a module, not a class or a function"),
         ("json:loads", "cannot open the python store: TypeError: loads"),
     ],
 )
@@ -116,6 +118,19 @@ def test_without_asyncio(tmp_path: Path) -> None:
             controller.namespaces[0].write(3, b"\7" * 512)
     assert store.bytes[1536:2048] == b"\7" * 512
     assert store.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        (Memory, "Memory is a class of stores: give an object of it"),
+        (object(), "is not a store"),
+        ([Memory(), 4096], "4096 is not a store: its class must be derived"),
+    ],
+)
+def test_what_is_not_a_store(store: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        serve(store=store)
 
 
 async def test_an_object_is_served_once() -> None:

@@ -164,6 +164,30 @@ async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
             assert await first.result("rpc_get_methods")
 
 
+async def test_too_many_of_which_one_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits for an answer is not idle, however long it waits."""
+    monkeypatch.setattr(rpc_socket, "CLIENTS_MOST", 2)
+    starting = RpcSocket(asyncio.Future(), tmp_path / "starting.sock")
+    await starting.start()
+    try:
+        async with connected(starting.path) as waits, connected(starting.path) as idle:
+            waits.write(request("rpc_get_methods"))
+            await waits.writer.drain()
+            idle.write(b"[]")
+            assert "must not be empty" in (await idle.read())["error"]["message"]
+            async with connected(starting.path) as third:
+                third.write(b"[]")
+                assert await third.read()
+                assert await idle.read() is None
+                assert not waits.reader.at_eof()
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(waits.reader.read(1), 0.2)
+    finally:
+        await starting.close()
+
+
 async def test_gone_before_the_answer(lab: Lab, client: Client) -> None:
     """A change is completed although no client waits for it."""
     async with connected(lab.rpc.path) as gone:

@@ -204,7 +204,8 @@ def _loop(
             heard = now
         if process is None:
             if recorder.recorded.processes and not recorder.connected:
-                return  # the target has ended
+                recorder.recorded.stopped = "the target has ended"
+                return
         elif process.poll() is not None:
             grace = now + _GRACE if grace is None else grace
             if not recorder.connected or now >= grace:

@@ -104,7 +104,7 @@ def serve(
     Raises:
         ConfigError: The configuration, or an argument, is invalid.
         ServerError: The target cannot start.
-        TypeError: There is neither a configuration nor a namespace, or both.
+        TypeError: See nvmf.target.serve.
     """
     starting = embedded.serve(
         source,

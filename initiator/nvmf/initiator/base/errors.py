@@ -40,7 +40,8 @@ _HINTS: dict[int, str] = {
     Status.INVALID_NAMESPACE_OR_FORMAT: "list-ns shows the active namespaces",
     Status.INTERNAL_ERROR: "the target's log has the reason",
     Status.INVALID_LOG_PAGE: (
-        "the controller has no such log page; only discovery subsystems have a discovery log"
+        "the controller has no log page with this identifier (70h, the discovery log, is only in "
+        "discovery subsystems)"
     ),
     Status.UNRECOVERED_READ_ERROR: (
         "blocks in the range are marked invalid (write-uncor), or lost by the storage behind the "

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import argparse
-import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nvmf.cli.base import CliError, UsageError
 from nvmf.cli.output import size_text
 from nvmf.config.advice import machine_memory
-from nvmf.config.loader import loads
+from nvmf.config.loader import ConfigError, from_dict, loads
 from nvmf.config.models import Config
 
+_SOURCE = "the arguments"
 QUICK_NQN = "nqn.2026-01.example:disk"
 """NQN of the subsystem of --ram, --file and --pmem."""
 
@@ -23,8 +24,8 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
     """Return the configuration and its name for messages; None if it is a file.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        UsageError: There is none, or there are two.
+        ConfigError: The configuration from stdin is invalid.
+        UsageError: There is none, or there are two, or an argument is invalid.
         CliError: The memory of --ram does not fit into that of the machine.
     """
     spaces = [
@@ -32,7 +33,7 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
         *({"store": "file", "path": str(Path(path).absolute())} for path in args.file or ()),
         *({"store": "pmem", "path": str(Path(path).absolute())} for path in args.pmem or ()),
         *(
-            {"store": "python", "python": name, "options": options or None}
+            {"store": "python", "python": name, "options": options}
             for name, options in args.python or ()
         ),
     ]
@@ -49,12 +50,27 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
             "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
         )
     _must_fit(args)
-    port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
-    lines = ["[[port]]", *_keys(port)]
-    lines += ["[[subsystem]]", *_keys({"nqn": args.nqn or QUICK_NQN, "allow_any_host": True})]
-    for space in spaces:
-        lines += ["[[subsystem.namespace]]", *_keys(space)]
-    return loads("\n".join(lines), "the arguments"), "the arguments"
+    tables = {
+        "port": [_given({"traddr": args.traddr, "trsvcid": args.trsvcid})],
+        "subsystem": [
+            {"nqn": args.nqn or QUICK_NQN, "allow_any_host": True, "namespace": spaces},
+        ],
+    }
+    try:
+        return from_dict(tables, _SOURCE), _SOURCE
+    except ConfigError as error:
+        problems = [_named(problem, spaces) for problem in error.problems]
+        raise UsageError("; ".join(problems)) from None
+
+
+def _named(problem: str, spaces: Sequence[Mapping[str, object]]) -> str:
+    """Return a problem of the configuration with the option that it is about."""
+    key, _, said = problem.removeprefix(f"{_SOURCE}: ").partition(": ")
+    where = re.fullmatch(r"(?:port|subsystem)\[0\]\.(?:namespace\[(\d+)\]\.)?(\w+).*", key)
+    if where is None:
+        return problem
+    option = where[2] if where[1] is None else spaces[int(where[1])]["store"]
+    return f"--{option}: {said}"
 
 
 def _must_fit(args: argparse.Namespace) -> None:
@@ -68,12 +84,5 @@ def _must_fit(args: argparse.Namespace) -> None:
         )
 
 
-def _keys(values: Mapping[str, object]) -> list[str]:
-    """Return TOML lines; JSON's strings, numbers and booleans are TOML's."""
-    return [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(_keys(value)) + " }"
-    return json.dumps(value)
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

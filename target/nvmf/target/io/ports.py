@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -117,7 +118,8 @@ class Ports:
             return self.relays.open(config.device, inside, near)
         except (OSError, RelayError) as error:
             listener.close()
-            why = error.strerror or error if isinstance(error, OSError) else error
+            # asyncio puts its own words into strerror
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
             where = endpoint(config.traddr, config.trsvcid)
             raise ServerError(f"cannot listen on {where} with a relay: {why}") from None
 

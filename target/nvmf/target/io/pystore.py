@@ -116,6 +116,15 @@ def unregister_store(name: str) -> None:
     _factories.pop(name, None)
 
 
+def require_store(store: object) -> Store:
+    """Return store, or raise TypeError if it is not a Store."""
+    if isinstance(store, Store):
+        return store
+    if isinstance(store, type) and issubclass(store, Store):
+        raise TypeError(f"{store.__name__} is a class of stores: give an object of it")
+    raise TypeError(f"{store!r} is not a store: its class must be derived from nvmf.target.Store")
+
+
 def register_object(store: Store) -> str:
     """Register a store that exists, for one namespace; return the name that it was given."""
     kind = type(store)
@@ -160,4 +169,7 @@ def find_factory(name: str) -> Factory:
         found: Factory = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise LookupError(f"cannot import the Python store {name}: {error}") from error
+    if not callable(found):
+        kind = type(found).__name__
+        raise LookupError(f"the Python store {name} is a {kind}, not a class or a function")
     return found

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import inspect
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from nvmf.spec.status import Status, status_name
 from nvmf.target.io.engine import Store as NativeStore
 from nvmf.target.io.pystore import Data, Store
 
 log = logging.getLogger("nvmf.target")
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 PAUSE = 10.0
 """Minimum seconds between two messages of one kind."""
@@ -57,27 +62,36 @@ async def perform(store: Store, call: Call, native: NativeStore) -> Data | None:
     """Do a call; return the data of a read."""
     match call.operation:
         case Operation.READ:
-            return _checked(await store.read(call.offset, call.length), call.length)
+            return _checked(await _call(store.read, call.offset, call.length), call.length)
         case Operation.WRITE:
             assert call.data is not None
-            await store.write(call.offset, call.data)
+            await _call(store.write, call.offset, call.data)
         case Operation.WRITE_ZEROES:
             await _zero(store, call)
         case Operation.DEALLOCATE:
-            await store.deallocate(call.offset, call.length)
+            await _call(store.deallocate, call.offset, call.length)
     cached = call.flags & _FUA and native.volatile_write_cache
     if call.operation == Operation.FLUSH or cached:
-        await store.flush()
+        await _call(store.flush)
     return None
+
+
+async def _call(method: Callable[_P, Awaitable[_T]], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Call a method of a store; raise TypeError with its name if it is not async."""
+    returned = method(*args, **named)
+    if not inspect.isawaitable(returned):
+        name = f"{getattr(method, '__qualname__', method)}()"
+        raise TypeError(f"{name} must be async: it returned {type(returned).__name__}")
+    return await returned
 
 
 async def _zero(store: Store, call: Call) -> None:
     if call.flags & _DEALLOCATE and type(store).overrides("deallocate"):
-        await store.deallocate(call.offset, call.length)
+        await _call(store.deallocate, call.offset, call.length)
         return
     for start in range(0, call.length, len(_ZEROES)):
         piece = min(call.length - start, len(_ZEROES))
-        await store.write(call.offset + start, _ZEROES[:piece])
+        await _call(store.write, call.offset + start, _ZEROES[:piece])
 
 
 def _checked(data: Data, length: int) -> Data:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("nvmf.target.rpc")
 
 CLIENTS_MOST = 64
-"""Maximum connections; a further one displaces the one that has been idle for longest."""
+"""Maximum connections; a further one displaces the one that has been idle for longest, or, if all
+wait for an answer, the one that has waited for longest.
+"""
 MESSAGE_TIMEOUT = 30.0
 """Maximum seconds for a message to arrive after its first byte, and for a response to be read."""
 _READ_SIZE = 65536
@@ -45,8 +47,8 @@ class RpcSocket:
         self._administration = administration
         self._server: asyncio.Server | None = None
         self._lock: int | None = None
-        self._clients: dict[asyncio.Task[None], float] = {}
-        """Clients, with the time of their last activity."""
+        self._clients: dict[asyncio.Task[None], tuple[bool, float]] = {}
+        """Clients: whether they wait for an answer, and the time of their last activity."""
 
     async def start(self) -> None:
         """Listen, accessible by the owner only; raise ServerError on failure."""
@@ -110,7 +112,7 @@ class RpcSocket:
         peer = _peer(writer)
         if len(self._clients) >= CLIENTS_MOST:
             min(self._clients, key=self._clients.__getitem__).cancel()
-        self._clients[task] = asyncio.get_running_loop().time()
+        self._clients[task] = False, asyncio.get_running_loop().time()
         try:
             await self._serve(reader, writer, peer, task)
             writer.close()  # sends buffered data first
@@ -141,11 +143,13 @@ class RpcSocket:
                 data = await reader.read(_READ_SIZE)
             if not data:
                 return
-            self._clients[task] = loop.time()
+            self._clients[task] = False, loop.time()
             try:
                 for document in splitter.feed(data):
                     deadline = None
+                    self._clients[task] = True, loop.time()
                     response = await dispatch.answer(self._administration, parse(document), peer)
+                    self._clients[task] = False, loop.time()
                     await _send(writer, response)
             except FramingError as error:
                 log.warning("%s: connection ended: %s", peer, error)

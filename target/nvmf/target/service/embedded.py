@@ -15,7 +15,7 @@ from nvmf.config import Config, from_dict, load, loads
 from nvmf.config.base import endpoint
 from nvmf.config.models import NamespaceConfig
 from nvmf.spec.nqn import nqn_of_uuid
-from nvmf.target.io.pystore import Store, register_object, unregister_store
+from nvmf.target.io.pystore import Store, register_object, require_store, unregister_store
 from nvmf.target.service.server import Server
 from nvmf.target.service.starting import Starting
 from nvmf.target.service.starting import serve as start
@@ -143,11 +143,13 @@ def serve(
     Raises:
         ConfigError: The configuration, or an argument, is invalid.
         ServerError: Awaited: the target cannot start.
-        TypeError: There is neither a configuration nor a namespace, or both.
+        TypeError: There is neither a configuration nor a namespace, or both; or a store that is
+            not an object of a subclass of Store.
     """
     sizes = [ram] if isinstance(ram, str | int) else list(ram)
     paths = [file] if isinstance(file, str | os.PathLike) else list(file)
-    stores = [store] if isinstance(store, Store) else list(store)
+    one = isinstance(store, Store) or not isinstance(store, Iterable)
+    stores = [require_store(each) for each in ([store] if one else store)]
     if (source is None) != bool(sizes or paths or stores):
         raise TypeError('serve() needs either a configuration or namespaces, as in ram="64MiB"')
     if source is not None:
