@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from nvmf.children import bound
 from nvmf.cli.main import main
 from nvmf.pmem.demo import Check, Outcome
 from nvmf.pmem.platform import METHODS
@@ -47,6 +49,18 @@ def test_no_target_survives(folder: Path, ending: signal.Signals) -> None:
     if ending is signal.SIGKILL:
         for path in folder.iterdir():
             shutil.rmtree(path)
+
+
+def test_a_child_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not run if its parent was gone before the kernel was asked for the signal."""
+    words = ["touch", str(tmp_path / "there")]
+    with monkeypatch.context() as different:
+        different.setattr(os, "getpid", lambda: 1)
+        orphan = bound(words)
+    subprocess.run(orphan, check=False)
+    assert not any(tmp_path.iterdir())
+    subprocess.run(bound(words), check=True)
+    assert any(tmp_path.iterdir())
 
 
 def children(pid: int) -> list[int]:

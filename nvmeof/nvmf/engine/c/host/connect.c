@@ -46,7 +46,7 @@ static int connect_timed_out(const struct attempt *a, const char *step)
 {
 	return host_error_set(a->error, -ETIMEDOUT,
 			      "connecting queue %u to %s: no answer within %u ms (%s): is the address right, "
-			      "and does a firewall drop the packets?",
+			      "is the target running, and does a firewall drop the packets?",
 			      a->queue->qid, a->queue->where, a->timeout_ms, step);
 }
 
@@ -117,7 +117,7 @@ static const char *connect_event_hint(const struct attempt *a)
 		return strcmp(a->queue->verbs->name, "system") ?
 		       "no route leads there: check the address and the network" : NO_DEVICE;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		return "nothing answers there: check the address, the route and the firewall";
+		return "nothing answers there: check the address, the route, the firewall, and that the target runs";
 	case RDMA_CM_EVENT_REJECTED:
 		if (a->status == HOST_CM_NO_SERVICE)
 			return "no target listens there; is it running, and is the port right?";
