@@ -192,13 +192,14 @@ def measure(
     engine: str,
     seconds: float,
     repeat: int,
+    icrc: bool = False,
 ) -> Row:
     """Measure the floor and the load in turns; return the median of each."""
     runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
 
     def bare() -> dict[str, Any]:
         if device == "roce":
-            return floor_udp(work.block_size, work.queue_depth, seconds)
+            return floor_udp(work.block_size, work.queue_depth, seconds, icrc)
         return floor(work.write, work.block_size, work.queue_depth, seconds, work.random)
 
     floors = [bare()]
@@ -281,6 +282,11 @@ def arguments() -> argparse.Namespace:
         help="with --device roce: reads over a path with delay and loss, beside one without loss",
     )
     parser.add_argument(
+        "--icrc",
+        action="store_true",
+        help="with --device roce: the floor computes the CRC of its data, as RoCE does",
+    )
+    parser.add_argument(
         "--store", choices=("ram", "file"), action="append", help="only this one (default: both)"
     )
     parser.add_argument(
@@ -293,8 +299,9 @@ def arguments() -> argparse.Namespace:
         parser.error("--repeat is at least 1 and --seconds at least 0.1")
     if args.device == "roce" and (args.engine == "fio" or args.store not in (None, ["ram"])):
         parser.error("--device roce has --engine native and --store ram only")
-    if args.loss and args.device != "roce":
-        parser.error("--loss needs --device roce")
+    for only, given in (("--loss", args.loss), ("--icrc", args.icrc)):
+        if given and args.device != "roce":
+            parser.error(f"{only} needs --device roce")
     if args.engine == "fio":
         args.seconds = max(round(args.seconds), 1)  # fio counts whole seconds
     return args
@@ -305,12 +312,12 @@ def run(args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     print(f"Machine: {machine()}")
     roce = args.device == "roce"
+    over = ("UDP with their CRC" if args.icrc else "UDP") if roce else "TCP"
     kind = "RoCEv2 device" if roce else "iWARP device, CRC off"
     print(
         f"One reactor, one polling host thread ({args.engine}), loopback, embedded {kind}.\n"
         f"Medians of {args.repeat} runs of {args.seconds:g} s; the floor is a bare exchange of the "
-        f"same bytes over {'UDP' if roce else 'TCP'} right before and after each; the ratio is the "
-        "median of theirs.\n"
+        f"same bytes over {over} right before and after each; the ratio is the median of theirs.\n"
     )
     print(f"{ABOVE}\n{HEADER}")
     for store in args.store or (["ram"] if roce else ["ram", "file"]):
@@ -321,7 +328,8 @@ def run(args: argparse.Namespace) -> list[Row]:
             for work in ROCE_WORKLOADS if roce else WORKLOADS:
                 say(f"{store}: {work.workload} {work.block_size} at {work.queue_depth}")
                 row = measure(
-                    target, store, work, args.device, args.engine, args.seconds, args.repeat
+                    *(target, store, work, args.device, args.engine, args.seconds, args.repeat),
+                    icrc=args.icrc,
                 )
                 say("")
                 rows.append(row)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The floor of RoCEv2: the rate at which this machine's loopback UDP transfers the bytes of an NVMe-oF read, between
- * two polling threads without RDMA and NVMe, with the same offloads as the device (UDP_SEGMENT, UDP_GRO), but without
- * ICRC, and without a copy of sent data.
+ * two polling threads without RDMA and NVMe, with the same offloads as the device (UDP_SEGMENT, UDP_GRO), and without a
+ * copy of sent data.  With "icrc" both ends compute the CRC of the data as the device does, the receiver while it
+ * copies; otherwise neither does.
  *
  *   80 B request, answered by the data in packets of 4128 B and a 32 B response; acknowledgements with the requests.
  *   The data of several commands, then their responses, go together, as those of the target do.
  *
  * No more data is in flight than a socket's buffer holds; a lost packet ends the program.  Prints one JSON object.
  *
- * usage: floor_udp BLOCK_SIZE QUEUE_DEPTH SECONDS
+ * usage: floor_udp BLOCK_SIZE QUEUE_DEPTH SECONDS [icrc]
  */
 #include "floor_common.h"
 #include "host/histogram.h"
+#include "roce/icrc.h"
 
 #include <arpa/inet.h>
 #include <netinet/udp.h>
@@ -40,6 +42,7 @@ static struct {
 	size_t block;
 	unsigned depth;
 	double seconds;
+	bool icrc;
 } opt;
 
 static atomic_bool stop;
@@ -124,7 +127,7 @@ static void server_take(void *owner, const uint8_t *packet, size_t len)
 /* Add up to n packets with data of the command that is being answered; returns their number. */
 static int server_data(struct server *s, struct iovec *iov, int n)
 {
-	static uint8_t header[HEADER], trailer[TRAILER];
+	static uint8_t header[HEADER], trailers[BURST][TRAILER];
 	int i;
 
 	if (!s->off) {
@@ -134,8 +137,15 @@ static int server_data(struct server *s, struct iovec *iov, int n)
 		s->at = s->random % (STORE / opt.block) * opt.block;
 	}
 	for (i = 0; i < n && s->off < opt.block; i++) {
+		uint8_t *data = s->store + s->at + s->off, *trailer = trailers[BURST - n + i];
+
+		if (opt.icrc) {
+			const uint32_t sum = ro_crc32(ro_crc32(~0u, header, HEADER), data, MTU);
+
+			memcpy(trailer, &sum, TRAILER);
+		}
 		*iov++ = (struct iovec){ header, HEADER };
-		*iov++ = (struct iovec){ s->store + s->at + s->off, MTU };
+		*iov++ = (struct iovec){ data, MTU };
 		*iov++ = (struct iovec){ trailer, TRAILER };
 		s->off += MTU;
 	}
@@ -190,13 +200,28 @@ struct client {
 	struct histogram histogram;
 };
 
+static void client_copy(uint8_t *to, const uint8_t *packet)
+{
+	uint32_t sum;
+
+	if (!opt.icrc) {
+		memcpy(to, packet + HEADER, MTU);
+		return;
+	}
+	sum = ro_crc32_copy(ro_crc32(~0u, packet, HEADER), to, packet + HEADER, MTU, 0);
+	if (memcmp(&sum, packet + HEADER + MTU, TRAILER)) {
+		fprintf(stderr, "floor_udp: the CRC of a packet is wrong\n");
+		exit(1);
+	}
+}
+
 static void client_take(void *owner, const uint8_t *packet, size_t len)
 {
 	struct client *c = owner;
 
 	c->received++;
 	if (len == DATA) {
-		memcpy(c->buffers + c->served % opt.depth * opt.block + c->off, packet + HEADER, MTU);
+		client_copy(c->buffers + c->served % opt.depth * opt.block + c->off, packet);
 		c->off += MTU;
 		if (c->off == opt.block) {
 			c->off = 0;
@@ -274,11 +299,15 @@ int main(int argc, char **argv)
 	struct sockaddr_in one, two;
 	pthread_t thread;
 
-	opt.block = argc == 4 ? strtoul(argv[1], NULL, 0) : 0;
-	opt.depth = argc == 4 ? (unsigned)strtoul(argv[2], NULL, 0) : 0;
-	opt.seconds = argc == 4 ? strtod(argv[3], NULL) : 0;
+	opt.icrc = argc == 5 && !strcmp(argv[4], "icrc");
+
+	const bool enough = argc == 4 || opt.icrc;
+
+	opt.block = enough ? strtoul(argv[1], NULL, 0) : 0;
+	opt.depth = enough ? (unsigned)strtoul(argv[2], NULL, 0) : 0;
+	opt.seconds = enough ? strtod(argv[3], NULL) : 0;
 	if (!opt.block || opt.block % MTU || opt.block > 4 << 20 || !opt.depth || opt.depth > 4096 || opt.seconds <= 0) {
-		fprintf(stderr, "usage: floor_udp BLOCK_SIZE QUEUE_DEPTH SECONDS; the block size in steps of 4096\n");
+		fprintf(stderr, "usage: floor_udp BLOCK_SIZE QUEUE_DEPTH SECONDS [icrc]; the block size in steps of 4096\n");
 		return 2;
 	}
 	open_side(&client.side, &one);

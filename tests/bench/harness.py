@@ -187,9 +187,13 @@ def floor(write: bool, block_size: int, depth: int, seconds: float, random: bool
     return _floor("floor", words, seconds)
 
 
-def floor_udp(block_size: int, depth: int, seconds: float) -> dict[str, Any]:
-    """Run the bare exchange over UDP of the bytes of reads, with the result of floor()."""
-    return _floor("floor_udp", [block_size, depth, seconds], seconds)
+def floor_udp(block_size: int, depth: int, seconds: float, icrc: bool = False) -> dict[str, Any]:
+    """Run the bare exchange over UDP of the bytes of reads, with the result of floor().
+
+    icrc: with the CRC of the data, which every packet of RoCE has.
+    """
+    words = [block_size, depth, seconds, *(["icrc"] if icrc else [])]
+    return _floor("floor_udp", words, seconds)
 
 
 def _floor(name: str, words: list[Any], seconds: float) -> dict[str, Any]:

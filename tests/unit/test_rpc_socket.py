@@ -164,10 +164,8 @@ async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
             assert await first.result("rpc_get_methods")
 
 
-async def test_too_many_of_which_one_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that waits for an answer is not idle, however long it waits."""
+async def test_too_many_of_which_one_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that waits for an answer is not idle, however long it waits."""
     monkeypatch.setattr(rpc_socket, "CLIENTS_MOST", 2)
     starting = RpcSocket(asyncio.Future(), tmp_path / "starting.sock")
     await starting.start()

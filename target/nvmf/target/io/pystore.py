@@ -166,10 +166,11 @@ def find_factory(name: str) -> Factory:
             'register it, or name its class as python = "MODULE:CLASS"'
         )
     try:
-        found: Factory = getattr(importlib.import_module(module), attribute)
+        found: object = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise LookupError(f"cannot import the Python store {name}: {error}") from error
     if not callable(found):
         kind = type(found).__name__
         raise LookupError(f"the Python store {name} is a {kind}, not a class or a function")
-    return found
+    factory: Factory = found
+    return factory

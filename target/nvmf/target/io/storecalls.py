@@ -78,11 +78,12 @@ async def perform(store: Store, call: Call, native: NativeStore) -> Data | None:
 
 async def _call(method: Callable[_P, Awaitable[_T]], *args: _P.args, **named: _P.kwargs) -> _T:
     """Call a method of a store; raise TypeError with its name if it is not async."""
-    returned = method(*args, **named)
+    returned: object = method(*args, **named)
     if not inspect.isawaitable(returned):
         name = f"{getattr(method, '__qualname__', method)}()"
         raise TypeError(f"{name} must be async: it returned {type(returned).__name__}")
-    return await returned
+    result: _T = await returned
+    return result
 
 
 async def _zero(store: Store, call: Call) -> None:

@@ -148,8 +148,9 @@ def serve(
     """
     sizes = [ram] if isinstance(ram, str | int) else list(ram)
     paths = [file] if isinstance(file, str | os.PathLike) else list(file)
-    one = isinstance(store, Store) or not isinstance(store, Iterable)
-    stores = [require_store(each) for each in ([store] if one else store)]
+    if isinstance(store, Store) or not isinstance(store, Iterable):
+        store = [store]
+    stores = [require_store(each) for each in store]
     if (source is None) != bool(sizes or paths or stores):
         raise TypeError('serve() needs either a configuration or namespaces, as in ram="64MiB"')
     if source is not None:
