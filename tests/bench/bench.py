@@ -192,15 +192,18 @@ def measure(
     engine: str,
     seconds: float,
     repeat: int,
-    icrc: bool = False,
+    more: bool = False,
 ) -> Row:
-    """Measure the floor and the load in turns; return the median of each."""
+    """Measure the floor and the load in turns; return the median of each.
+
+    more: the floor does what the device does by its promises: --icrc and --whole.
+    """
     runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
 
     def bare() -> dict[str, Any]:
         if device == "roce":
-            return floor_udp(work.block_size, work.queue_depth, seconds, icrc)
-        return floor(work.write, work.block_size, work.queue_depth, seconds, work.random)
+            return floor_udp(work.block_size, work.queue_depth, seconds, more)
+        return floor(work.write, work.block_size, work.queue_depth, seconds, work.random, more)
 
     floors = [bare()]
     runs = []
@@ -287,6 +290,12 @@ def arguments() -> argparse.Namespace:
         help="with --device roce: the floor computes the CRC of its data, as RoCE does",
     )
     parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="with --device iwarp: the floor copies a write into the store when it has arrived as "
+        "a whole, as the promise of whole blocks needs",
+    )
+    parser.add_argument(
         "--store", choices=("ram", "file"), action="append", help="only this one (default: both)"
     )
     parser.add_argument(
@@ -299,9 +308,11 @@ def arguments() -> argparse.Namespace:
         parser.error("--repeat is at least 1 and --seconds at least 0.1")
     if args.device == "roce" and (args.engine == "fio" or args.store not in (None, ["ram"])):
         parser.error("--device roce has --engine native and --store ram only")
-    for only, given in (("--loss", args.loss), ("--icrc", args.icrc)):
-        if given and args.device != "roce":
-            parser.error(f"{only} needs --device roce")
+    needs = {"--loss": (args.loss, "roce"), "--icrc": (args.icrc, "roce")}
+    needs["--whole"] = args.whole, "iwarp"
+    for option, (given, device) in needs.items():
+        if given and args.device != device:
+            parser.error(f"{option} needs --device {device}")
     if args.engine == "fio":
         args.seconds = max(round(args.seconds), 1)  # fio counts whole seconds
     return args
@@ -312,7 +323,9 @@ def run(args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     print(f"Machine: {machine()}")
     roce = args.device == "roce"
-    over = ("UDP with their CRC" if args.icrc else "UDP") if roce else "TCP"
+    over = "UDP" if roce else "TCP"
+    over += " with their CRC" if args.icrc else ""
+    over += " and a copy of writes" if args.whole else ""
     kind = "RoCEv2 device" if roce else "iWARP device, CRC off"
     print(
         f"One reactor, one polling host thread ({args.engine}), loopback, embedded {kind}.\n"
@@ -329,7 +342,7 @@ def run(args: argparse.Namespace) -> list[Row]:
                 say(f"{store}: {work.workload} {work.block_size} at {work.queue_depth}")
                 row = measure(
                     *(target, store, work, args.device, args.engine, args.seconds, args.repeat),
-                    icrc=args.icrc,
+                    more=args.icrc or args.whole,
                 )
                 say("")
                 rows.append(row)

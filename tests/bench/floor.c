@@ -7,13 +7,15 @@
  *   write     88 B request, 52 B READ request, the data in READ response frames, 40 B response;
  *             or, where the data fits a capsule, 88 B and the data, and a 40 B response
  *
- * Data arrives where an application needs it: reads in the buffer of their slot, writes in the store.  All data that is
- * ready is sent in one system call.  Prints one JSON object.
+ * Data arrives where an application needs it: reads in the buffer of their slot, writes in the store.  With "whole", a
+ * write is copied into the store when all of it has arrived, past the caches, so that a connection that ends in the middle
+ * leaves no block that is half written.  All data that is ready is sent in one system call.  Prints one JSON object.
  *
- * usage: floor read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [IN_CAPSULE [random|sequential]]
+ * usage: floor read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [IN_CAPSULE [random|sequential [whole]]]
  */
 #include "floor_conn.h"
 #include "host/histogram.h"
+#include "store/store_internal.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,6 +27,7 @@
 struct server {
 	struct conn c;
 	uint8_t *store;
+	uint8_t *part;		/* where a write's data arrives, if it is copied as a whole */
 	uint64_t random, next;
 	bool landing;		/* a write's data is under way */
 	int cpu;
@@ -45,6 +48,12 @@ static uint8_t *place(struct server *s)
 	return s->store + (opt.random ? next_random(&s->random) : s->next++) % slots * opt.block;
 }
 
+static void serve_landing(struct server *s, size_t header, size_t trailer)
+{
+	land_begin(&s->c.landing, s->part ? s->part : place(s), header, trailer);
+	s->landing = true;
+}
+
 /* Handle a frame of the client, or its data; false if more must arrive first. */
 static bool serve_one(struct server *s)
 {
@@ -55,19 +64,19 @@ static bool serve_one(struct server *s)
 		if (!landed(c))
 			return false;
 		s->landing = false;
+		if (s->part)
+			store_persist_copy(place(s), s->part, opt.block);
 		put(c, response, RESPONSE);
 	} else if (!staged(c)) {
 		return false;
 	} else if (c->staging[c->head] == DATA_FRAME) {
-		land_begin(&c->landing, place(s), TAGGED, CRC);
-		s->landing = true;
+		serve_landing(s, TAGGED, CRC);
 	} else if (staged(c) < REQUEST) {
 		return false;
 	} else {
 		c->head += REQUEST;
 		if (opt.capsule) {
-			land_begin(&c->landing, place(s), 0, 0);
-			s->landing = true;
+			serve_landing(s, 0, 0);
 		} else if (opt.write) {
 			put(c, read_request, READ_REQUEST);
 		} else {
@@ -213,7 +222,7 @@ static void parse(int argc, char **argv)
 {
 	if (argc < 5 || (strcmp(argv[1], "read") && strcmp(argv[1], "write"))) {
 		fprintf(stderr, "usage: floor read|write BLOCK_SIZE QUEUE_DEPTH SECONDS [IN_CAPSULE "
-				"[random|sequential]]\n");
+				"[random|sequential [whole]]]\n");
 		exit(2);
 	}
 	opt.write = !strcmp(argv[1], "write");
@@ -222,6 +231,7 @@ static void parse(int argc, char **argv)
 	opt.seconds = strtod(argv[4], NULL);
 	opt.capsule = opt.write && argc > 5 && strtoul(argv[5], NULL, 0) >= opt.block;
 	opt.random = argc < 7 || strcmp(argv[6], "sequential");
+	opt.whole = opt.write && argc > 7 && !strcmp(argv[7], "whole");
 	if (!opt.block || opt.block > 4 << 20 || opt.block / SEGMENT * 2 + 3 > ROOM || !opt.depth ||
 	    opt.depth > 4096 || opt.seconds <= 0) {
 		fprintf(stderr, "floor: block size 1 to %d, queue depth 1 to 4096, seconds above 0\n",
@@ -244,6 +254,8 @@ int main(int argc, char **argv)
 	client.buffers = map(opt.depth * opt.block);
 	client.started = calloc(opt.depth, sizeof(*client.started));
 	server.store = map(STORE);
+	if (opt.whole && opt.block >= DIRECT)	/* less is copied from the staging buffer anyway */
+		server.part = map(opt.block);
 	server.random = 0x9e3779b97f4a7c15ull;
 	server.cpu = processor(1);
 	if (!client.started || pthread_create(&thread, NULL, serve, &server))

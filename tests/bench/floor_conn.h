@@ -38,7 +38,7 @@ enum {
 };
 
 static struct {
-	bool write, random, capsule;
+	bool write, random, capsule, whole;
 	size_t block;
 	unsigned depth;
 	double seconds;

@@ -180,10 +180,15 @@ class Fio:
         return job
 
 
-def floor(write: bool, block_size: int, depth: int, seconds: float, random: bool) -> dict[str, Any]:
-    """Run the bare exchange of the same bytes: iops, bytes_per_second, p50_us, p99_us."""
+def floor(
+    write: bool, block_size: int, depth: int, seconds: float, random: bool, whole: bool = False
+) -> dict[str, Any]:
+    """Run the bare exchange of the same bytes: iops, bytes_per_second, p50_us, p99_us.
+
+    whole: with the copy of a write that has arrived into the store.
+    """
     words = ["write" if write else "read", block_size, depth, seconds, IN_CAPSULE]
-    words.append("random" if random else "sequential")
+    words += ["random" if random else "sequential", *(["whole"] if whole else [])]
     return _floor("floor", words, seconds)
 
 
