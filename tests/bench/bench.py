@@ -308,9 +308,11 @@ def arguments() -> argparse.Namespace:
         parser.error("--repeat is at least 1 and --seconds at least 0.1")
     if args.device == "roce" and (args.engine == "fio" or args.store not in (None, ["ram"])):
         parser.error("--device roce has --engine native and --store ram only")
-    needs = {"--loss": (args.loss, "roce"), "--icrc": (args.icrc, "roce")}
-    needs["--whole"] = args.whole, "iwarp"
-    for option, (given, device) in needs.items():
+    for option, given, device in (
+        ("--loss", args.loss, "roce"),
+        ("--icrc", args.icrc, "roce"),
+        ("--whole", args.whole, "iwarp"),
+    ):
         if given and args.device != device:
             parser.error(f"{option} needs --device {device}")
     if args.engine == "fio":

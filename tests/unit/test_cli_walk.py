@@ -228,7 +228,8 @@ def test_a_second_target_has_its_own_socket(folder: Path, target: Serving) -> No
     [
         ((), "specify a configuration file, -, or --ram SIZE"),
         (("a.toml", "--ram", "1M"), "--ram replaces a configuration: omit a.toml"),
-        (("--ram", "1M", "-a", "here"), "is not a numeric IPv4 or IPv6 address"),
+        (("--ram", "1M", "-a", "here"), "--traddr: 'here' is not a numeric IPv4 or IPv6 address"),
+        (("--python", "a:B", "--ram", "100"), "--ram: size 100 is not a multiple of block_size"),
         (("--ram", "1M", "--ram", "4000T"), "does not fit into this machine's memory of"),
     ],
 )
