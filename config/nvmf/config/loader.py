@@ -66,16 +66,32 @@ def loads(text: str, source: str = "configuration", *, base: Path | None = None)
     return _validated(data, source, lambda: key_lines(text))
 
 
-def from_dict(data: Mapping[str, object], source: str = "configuration") -> Config:
+def from_dict(
+    data: Mapping[str, object],
+    source: str = "configuration",
+    *,
+    name: Callable[[Loc], str] | None = None,
+) -> Config:
     """Return the configuration in a dictionary with the keys of a TOML file.
+
+    Args:
+        data: The dictionary.
+        source: Its name, for errors.
+        name: Returns what the user calls the value at a location; errors have this instead of the
+            source and the key.
 
     Raises:
         ConfigError: It is not a configuration.
     """
-    return _validated(data, source, dict)
+    return _validated(data, source, dict, name)
 
 
-def _validated(data: object, source: str, find_lines: Callable[[], dict[Loc, int]]) -> Config:
+def _validated(
+    data: object,
+    source: str,
+    find_lines: Callable[[], dict[Loc, int]],
+    name: Callable[[Loc], str] | None = None,
+) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as error:
@@ -85,7 +101,12 @@ def _validated(data: object, source: str, find_lines: Callable[[], dict[Loc, int
         inside = {detail["loc"][:-1] for detail in details}
         details = [one for one in details if one["type"] != "too_short" or one["loc"] not in inside]
         found = sorted(
-            (line_of(detail["loc"], lines) or 0, _sentence(source, detail, lines))
+            (
+                line_of(detail["loc"], lines) or 0,
+                f"{name(detail['loc'])}: {expectation(detail)}"
+                if name
+                else _sentence(source, detail, lines),
+            )
             for detail in details
         )
         raise ConfigError(source, [sentence for _, sentence in found]) from None

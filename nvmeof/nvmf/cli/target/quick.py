@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nvmf.cli.base import CliError, UsageError
 from nvmf.cli.output import size_text
 from nvmf.config.advice import machine_memory
+from nvmf.config.base import Loc
 from nvmf.config.loader import ConfigError, from_dict, loads
 from nvmf.config.models import Config
 
@@ -50,27 +49,26 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
             "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
         )
     _must_fit(args)
+    port = {"traddr": args.traddr, "trsvcid": args.trsvcid}
     tables = {
-        "port": [_given({"traddr": args.traddr, "trsvcid": args.trsvcid})],
+        "port": [{key: value for key, value in port.items() if value is not None}],
         "subsystem": [
             {"nqn": args.nqn or QUICK_NQN, "allow_any_host": True, "namespace": spaces},
         ],
     }
+
+    def option(loc: Loc) -> str:
+        match loc:
+            case ("subsystem", 0, "namespace", int(number), *_):
+                return f"--{spaces[number]['store']}"
+            case (_, 0, str(key), *_):
+                return f"--{key}"
+        return _SOURCE
+
     try:
-        return from_dict(tables, _SOURCE), _SOURCE
+        return from_dict(tables, _SOURCE, name=option), _SOURCE
     except ConfigError as error:
-        problems = [_named(problem, spaces) for problem in error.problems]
-        raise UsageError("; ".join(problems)) from None
-
-
-def _named(problem: str, spaces: Sequence[Mapping[str, object]]) -> str:
-    """Return a problem of the configuration with the option that it is about."""
-    key, _, said = problem.removeprefix(f"{_SOURCE}: ").partition(": ")
-    where = re.fullmatch(r"(?:port|subsystem)\[0\]\.(?:namespace\[(\d+)\]\.)?(\w+).*", key)
-    if where is None:
-        return problem
-    option = where[2] if where[1] is None else spaces[int(where[1])]["store"]
-    return f"--{option}: {said}"
+        raise UsageError("; ".join(error.problems)) from None
 
 
 def _must_fit(args: argparse.Namespace) -> None:
@@ -82,7 +80,3 @@ def _must_fit(args: argparse.Namespace) -> None:
             f"{size_text(there)}: use a smaller size, or --file; --force serves it all the same "
             "(memory is allocated as hosts write)"
         )
-
-
-def _given(values: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in values.items() if value is not None}
