@@ -192,18 +192,18 @@ def measure(
     engine: str,
     seconds: float,
     repeat: int,
-    more: bool = False,
+    promises: bool = False,
 ) -> Row:
     """Measure the floor and the load in turns; return the median of each.
 
-    more: the floor does what the device does by its promises: --icrc and --whole.
+    promises: the floor has the cost of what RDMA and NVMe promise, as --icrc and --whole say.
     """
     runner: Runner = run_fio if engine == "fio" else partial(run_native, device=device)
 
     def bare() -> dict[str, Any]:
         if device == "roce":
-            return floor_udp(work.block_size, work.queue_depth, seconds, more)
-        return floor(work.write, work.block_size, work.queue_depth, seconds, work.random, more)
+            return floor_udp(work.block_size, work.queue_depth, seconds, promises)
+        return floor(work.write, work.block_size, work.queue_depth, seconds, work.random, promises)
 
     floors = [bare()]
     runs = []
@@ -344,7 +344,7 @@ def run(args: argparse.Namespace) -> list[Row]:
                 say(f"{store}: {work.workload} {work.block_size} at {work.queue_depth}")
                 row = measure(
                     *(target, store, work, args.device, args.engine, args.seconds, args.repeat),
-                    more=args.icrc or args.whole,
+                    promises=args.icrc or args.whole,
                 )
                 say("")
                 rows.append(row)

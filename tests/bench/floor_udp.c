@@ -137,6 +137,7 @@ static int server_data(struct server *s, struct iovec *iov, int n)
 		s->at = s->random % (STORE / opt.block) * opt.block;
 	}
 	for (i = 0; i < n && s->off < opt.block; i++) {
+		/* n: what is left of the burst, each packet of which has a trailer of its own until it is sent */
 		uint8_t *data = s->store + s->at + s->off, *trailer = trailers[BURST - n + i];
 
 		if (opt.icrc) {
