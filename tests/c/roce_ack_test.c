@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Delayed acknowledgements: they are sent at the next visit of the port, when work is posted, when the queue is armed,
- * at the end of the connection, and after a tick if none of these happens.
+ * at the end of the connection, and after a tick if none of these happens, or if the peer did not ask for them.
  */
 #include "roce_rig.h"
 
 enum { TRIES = 1000 };
 
 static uint32_t psn = RIG_PSN;
+static bool asks = true;		/* the peer, for acknowledgements */
 
 static void ticked(struct iw_caller *caller)
 {
@@ -18,7 +19,7 @@ static void ticked(struct iw_caller *caller)
 static bool take_one(struct rig *rig)
 {
 	const struct ro_bth bth = {
-		.opcode = RO_OP_WRITE_ONLY, .ack_req = true, .qpn = rig->qp->qp.qp_num, .psn = psn,
+		.opcode = RO_OP_WRITE_ONLY, .ack_req = asks, .qpn = rig->qp->qp.qp_num, .psn = psn,
 	};
 	uint8_t body[RO_RETH + 4] = { 0 };
 	bool waits = false, taken = false;
@@ -115,6 +116,16 @@ static void nothing(struct rig *rig)
 	CHECK(came(rig));
 }
 
+/* The peer did not ask for an acknowledgement: it has one after a tick, and none before. */
+static void not_asked(struct rig *rig)
+{
+	check_section("not asked for");
+	asks = false;
+	CHECK(!take_one(rig), "(not due)");
+	asks = true;
+	CHECK(came(rig));
+}
+
 static void ended(struct rig *rig)
 {
 	check_section("the end");
@@ -136,6 +147,7 @@ int main(int argc, char **argv)
 		next_visit(&rig);
 		armed(&rig);
 		nothing(&rig);
+		not_asked(&rig);
 		ended(&rig);
 	}
 	rig_close(&rig);

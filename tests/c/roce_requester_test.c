@@ -4,15 +4,19 @@
 
 #include <netinet/udp.h>
 
-static void post(struct rig *rig, enum ibv_wr_opcode opcode)
+static void post_with(struct rig *rig, enum ibv_wr_opcode opcode, unsigned int flags)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)rig->mem, .length = 8, .lkey = rig->mr->lkey };
 	struct ibv_send_wr wr = {
-		.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-		.imm_data = 0x04030201,
+		.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags, .imm_data = 0x04030201,
 	}, *bad;
 
 	CHECK(!ro_post_send(&rig->qp->qp, &wr, &bad));
+}
+
+static void post(struct rig *rig, enum ibv_wr_opcode opcode)
+{
+	post_with(rig, opcode, IBV_SEND_SIGNALED);
 }
 
 static void answer(struct rig *rig, uint8_t syndrome, uint32_t psn)
@@ -126,6 +130,55 @@ static void silent(struct rig *rig)
 	rig_close(rig);
 }
 
+/* Whether the packet that the peer received last asks for an acknowledgement. */
+static bool asked(const struct rig *rig)
+{
+	return rig->got[8] & RO_BTH_ACK_REQ;
+}
+
+/* Whether nothing arrives at the peer. */
+static bool nothing_comes(struct rig *rig)
+{
+	struct pollfd pfd = { .fd = rig->fd, .events = POLLIN };
+
+	return !poll(&pfd, 1, 0);
+}
+
+/*
+ * Messages whose completion is not requested: the peer is asked to acknowledge one of some only.  If it acknowledges
+ * nothing else, they are sent again once, and from then on it is always asked.
+ */
+static void not_waited_for(struct rig *rig)
+{
+	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+	uint32_t psn = RIG_PSN;
+
+	check_section("messages that nobody waits for");
+	if (!rig_open(rig))
+		return;
+	for (int i = 0; i < 4; i++, psn = ro_psn_add(psn, 1)) {	/* across PSN 0 */
+		post_with(rig, IBV_WR_SEND, 0);
+		CHECK(rig_answered(rig, RO_OP_SEND_ONLY, psn));
+		CHECK(asked(rig) == !psn, "(PSN %u)", psn);
+	}
+	answer(rig, RO_AETH_ACK, 0);
+	while (rig->qp->req.una != 1 && clock_ns() < end)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	while (nothing_comes(rig) && clock_ns() < end)
+		tick(rig);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 1) && asked(rig), "(again, and asked)");
+	CHECK(rig->qp->req.window == RO_WINDOW_FIRST && !rig->qp->req.retries, "(it was not lost)");
+	answer(rig, RO_AETH_ACK, 1);
+	post_with(rig, IBV_WR_SEND, 0);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 2) && asked(rig), "(from now on)");
+	answer(rig, RO_AETH_ACK, 2);
+	post(rig, IBV_WR_SEND);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 3) && asked(rig));
+	answer(rig, RO_AETH_ACK, 3);
+	CHECK(completed(rig).status == IBV_WC_SUCCESS, "(only of the last one)");
+	rig_close(rig);
+}
+
 /* Packets that are lost here and there are sent again, with as much on the way as before; many of them mean congestion. */
 static void losses(struct rig *rig)
 {
@@ -225,6 +278,7 @@ int main(int argc, char **argv)
 	not_ready(&rig);
 	never_ready(&rig);
 	silent(&rig);
+	not_waited_for(&rig);
 	losses(&rig);
 	lost_twice(&rig);
 	no_reads(&rig);

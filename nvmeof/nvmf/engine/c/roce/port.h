@@ -28,6 +28,8 @@
 
 enum {
 	RO_BATCH = 16,			/* datagrams, each of them of many packets with GRO, in a receive */
+	RO_SPARSE = 16,
+	RO_LONE = 3 * 4096,		/* bytes of a datagram up to which it may be that of a single command */
 	RO_BATCH_LARGE = 2,		/* if they are large: what is received is used before it leaves the cache */
 	RO_LARGE = 16384,		/* bytes */
 	RO_LATE = 32,			/* bytes, at most, of a packet that is sent with others */
@@ -81,7 +83,9 @@ struct ro_inbox {
 	struct iovec iov[RO_BATCH];
 	union ro_addr from[RO_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][2 * CMSG_SPACE(sizeof(int))];
-	unsigned int batch;		/* datagrams in the next receive */
+	unsigned int batch;		/* datagrams in the next receive, if several are likely */
+	unsigned int sparse;		/* how regularly datagrams come one by one, up to RO_SPARSE */
+	bool found;			/* the last receive has found something */
 };
 
 /* Acknowledgements of several queue pairs, to be sent by one system call. */

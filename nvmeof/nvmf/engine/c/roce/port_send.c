@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending on the socket of a port.  Runs on the thread that posts or polls; management datagrams on any thread. */
+#include "calls.h"
 #include "port.h"
 #include "capture/capture.h"
 
@@ -30,7 +31,7 @@ bool ro_port_send(struct ro_port *port, const union ro_addr *to, uint8_t *buf, u
 	/* before sending, because another thread records the response; if sending fails, the packet counts as lost */
 	if (capture_on())
 		capture_segments(&port->addr.sa, &to->sa, buf, len, seg);
-	sent = sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = ro_sendmsg(port->fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0 && len > seg && (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP))
 		atomic_store(&port->gso, false);	/* not supported by the interface: sent again singly */
 	return sent >= 0 || errno != EMSGSIZE;

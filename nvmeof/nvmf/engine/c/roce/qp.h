@@ -74,6 +74,8 @@ struct ro_requester {
 	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
 	uint32_t read_len[RO_MAX_RD];	/* bytes of these that are counted in the port's asked */
 	uint32_t reads_head, reads_tail;
+	bool unasked;			/* the packet sent last does not ask for an acknowledgement */
+	bool asks;			/* the last packet of each message does */
 	bool waits;			/* for room in the socket, without expecting a response */
 	uint32_t oldest;		/* reads_tail at the last ticks, since oldest_at */
 	uint64_t oldest_at;
@@ -104,6 +106,7 @@ struct ro_responder {
 	struct ro_ahead *ahead;		/* ahead.c; NULL before the first gap */
 	bool flushing;			/* later requests wait for a FLUSH */
 	bool ack_due, ack_held;		/* held: until after a visit, see visit.c */
+	bool unasked;			/* packets were taken whose acknowledgement was not asked for: after a tick */
 	uint32_t unacked;		/* packets taken since the last acknowledgement */
 	uint8_t nak;			/* AETH of a negative acknowledgement that is due, or 0 */
 	struct ro_read reads[RO_MAX_RD];
@@ -284,9 +287,14 @@ enum ro_cause {
 	RO_NOT_READY,			/* the peer asked for it to be sent later */
 	RO_GAP,				/* the peer received what comes after it */
 	RO_SILENCE,			/* the peer acknowledged nothing */
+	RO_NOT_ASKED,			/* the peer was not asked to acknowledge it, and did not */
 };
 /* Send again from the oldest packet that is not acknowledged. */
 void ro_rewind(struct ro_qp *qp, enum ro_cause cause);
+/* Send what ro_rewind() has made due. */
+void ro_send_again(struct ro_qp *qp);
+/* Nothing was acknowledged for a while: send again what the peer was not asked to acknowledge, and ask from now on. */
+void ro_ask(struct ro_qp *qp);
 /* Return the number of packets that are sent and not acknowledged. */
 static inline uint32_t ro_outstanding(const struct ro_qp *qp)
 {

@@ -10,7 +10,7 @@
 #include "qp.h"
 #include "util/clock.h"
 
-enum { ACK_EVERY = 16 };	/* packets, besides the last of each message */
+enum { ACK_EVERY = 16 };	/* packets, besides the last of messages that are waited for */
 
 void ro_fail_request(struct ro_qp *qp, uint32_t index, enum ibv_wc_status status, const char *why)
 {
@@ -69,7 +69,7 @@ static bool losses_are_dense(struct ro_requester *r)
 void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 {
 	struct ro_requester *r = &qp->req;
-	const bool lost = cause != RO_NOT_READY;
+	const bool lost = cause == RO_GAP || cause == RO_SILENCE;
 
 	ro_sweep(qp);
 	r->tx = r->tail;
@@ -85,6 +85,17 @@ void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
 		r->grown = 0;
 	}
+}
+
+void ro_ask(struct ro_qp *qp)
+{
+	struct ro_requester *r = &qp->req;
+
+	if (!r->unasked || r->asks || r->reads_tail != r->reads_head)
+		return;
+	r->asks = true;
+	ro_rewind(qp, RO_NOT_ASKED);
+	ro_send_again(qp);
 }
 
 void ro_congested(struct ro_qp *qp)
@@ -143,6 +154,18 @@ static bool load(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t 
 			   b) == IW_OK;
 }
 
+/*
+ * Whether the peer is asked to acknowledge a packet at once.  The last of a message whose completion nobody waits for need
+ * not be: a peer of this device acknowledges it after a tick, or with a later one, which saves both ends a packet per
+ * command.  Other peers may never do so: ro_ask() finds that out.
+ */
+static bool asks(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn, bool last, uint32_t window_left)
+{
+	if (window_left == 1 || psn % ACK_EVERY == 0)
+		return true;
+	return last && (w->signaled || qp->req.asks || ro_psn_diff(psn, qp->req.high_psn) < 0);
+}
+
 static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t window_left)
 {
 	const struct ro_swr *w = ro_sq(qp, index);
@@ -156,7 +179,8 @@ static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, ui
 	};
 	uint8_t *packet, *ext;
 
-	bth.ack_req = last || window_left == 1 || bth.psn % ACK_EVERY == 0;
+	bth.ack_req = asks(qp, w, bth.psn, last, window_left);
+	qp->req.unasked = !bth.ack_req;
 	packet = ro_burst_packet(b, &bth, len);
 	ext = packet + RO_BTH;
 	if (ro_ops[bth.opcode].flags & RO_F_RETH)
@@ -254,6 +278,7 @@ static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, struct ro_swr
 {
 	const uint32_t index = qp->req.tx;
 
+	qp->req.unasked = false;
 	switch (w->kind) {
 	case RO_READ:
 		return send_read(qp, b, w);
@@ -375,4 +400,14 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 	ro_sweep(qp);
 	if (ro_outstanding(qp) || r->waits)
 		ro_tick_want(qp);
+}
+
+void ro_send_again(struct ro_qp *qp)
+{
+	struct ro_burst b;
+
+	ro_burst_begin(&b, qp);
+	ro_send(qp, &b);
+	if (ro_qp_up(qp))
+		ro_burst_send(&b);
 }

@@ -22,7 +22,7 @@ static void put_aeth(const struct ro_qp *qp, uint8_t *packet, uint8_t syndrome)
 
 void ro_acknowledged(struct ro_qp *qp)
 {
-	qp->rsp.ack_due = qp->rsp.ack_held = false;
+	qp->rsp.ack_due = qp->rsp.ack_held = qp->rsp.unasked = false;
 	qp->rsp.unacked = 0;
 }
 
@@ -180,6 +180,10 @@ void ro_taken(struct ro_qp *qp, const struct ro_packet *p, uint32_t packets)
 		r->kind = RO_NONE;
 	}
 	r->ack_due |= p->bth.ack_req;
+	if (!p->bth.ack_req) {
+		r->unasked = true;
+		ro_tick_want(qp);
+	}
 	if (!atomic_load_explicit(&qp->data, memory_order_relaxed)) {
 		atomic_store(&qp->data, true);
 		iw_helper_call(&qp->caller);
