@@ -244,6 +244,34 @@ static void many(struct rig *rig)
 	CHECK(watches(rig, NULL) && exchange(rig, false));
 }
 
+/*
+ * A thread that polls receives datagrams that come one by one as they come.  One that may not visit the port again takes
+ * all of them, and need not come back if it was a single one.
+ */
+static void one_by_one(struct rig *rig)
+{
+	const uint32_t psn = next_psn;
+	struct iw_visit v;
+
+	check_section("datagrams one by one");
+	pthread_mutex_lock(&iw_cm_lock);	/* the helper does not receive */
+	for (int i = 0; i < 4; i++, next_psn = ro_psn_add(next_psn, 1))
+		request(rig);
+	rig->port->in.sparse = RO_SPARSE;
+	v = ro_port_visit(rig->port, true);
+	CHECK(v.more && rig->qp->rsp.epsn == ro_psn_add(psn, 1), "(one of four)");
+	v = ro_port_visit(rig->port, false);
+	CHECK(!v.more && rig->qp->rsp.epsn == next_psn, "(the others)");
+	rig->port->in.sparse = RO_SPARSE;
+	request(rig);
+	next_psn = ro_psn_add(next_psn, 1);
+	v = ro_port_visit(rig->port, false);
+	CHECK(!v.more && rig->qp->rsp.epsn == next_psn, "(the only one)");
+	pthread_mutex_unlock(&iw_cm_lock);
+	while (rig_next(rig) && ro_get24(rig->got + 9) != ro_psn_add(next_psn, RO_MASK24))
+		;
+}
+
 int main(int argc, char **argv)
 {
 	static struct rig rig;
@@ -251,6 +279,7 @@ int main(int argc, char **argv)
 	check_begin(&argc, argv);
 	next_psn = RIG_PSN;
 	if (rig_open(&rig)) {
+		one_by_one(&rig);
 		turns(&rig);
 		busy(&rig);
 		own(&rig);

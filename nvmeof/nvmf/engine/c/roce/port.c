@@ -394,7 +394,8 @@ struct iw_visit ro_port_visit(struct ro_port *port, bool hold)
 		return (struct iw_visit){ .more = true };
 	port->visit++;
 	port->holding = hold;
-	batch = in->sparse < RO_SPARSE / 2 ? in->batch : 1;
+	/* without a next visit, all of them are received, and v.more is not true of one that was alone */
+	batch = hold && in->sparse >= RO_SPARSE / 2 ? 1 : in->batch;
 	n = inbox_fill(port, in, batch);
 	for (int i = 0; i < n; i++) {
 		v.bytes += (int)in->msgs[i].msg_len;
