@@ -23,6 +23,27 @@ static int attach_loop(const char *path, char *device, size_t len)
 	return loop;
 }
 
+static void *let_go(void *fd)
+{
+	usleep(100000);
+	close((int)(intptr_t)fd);
+	return NULL;
+}
+
+/* Another one has the device, as the kernel does for a moment after a target or a namespace has ended. */
+static void block_device_soon(const char *device)
+{
+	int other = open(device, O_RDONLY | O_EXCL);
+	struct store *store;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, let_go, (void *)(intptr_t)other);
+	store = open_store("file", device, 0, 4096, -1, false);
+	check(other >= 0 && store, "a block device that is released soon opens (\"%s\")", err);
+	store_close(store);
+	pthread_join(thread, NULL);
+}
+
 static int block_device(void)
 {
 	unsigned failed_before = check_failures();
@@ -40,6 +61,7 @@ static int block_device(void)
 	loop = attach_loop(path, device, sizeof(device));
 	if (loop < 0)
 		return 99;
+	block_device_soon(device);
 	store = open_store("file", device, 0, 4096, -1, false);
 	if (!check(store && store->direct && store->size == 512 * KIB,
 		   "a block device opens: alignment %u, physical %u, deallocate %d",
@@ -55,6 +77,8 @@ static int block_device(void)
 	close_store(ring, store);
 	ioctl(loop, BLKFLSBUF);
 	store = open_store("file", device, 0, 4096, 0, false);
+	if (!check(store, "it is opened again (\"%s\")", err))
+		return 1;
 	cut = run(ring, store, STORE_READ, 400 * KIB, 4096, area, 0);
 	if (pread(loop, area, 4096, 400 * KIB) == 4096)
 		skip("EIO", "this kernel's loop device reads zeroes past the end of its file");
@@ -66,6 +90,8 @@ static int block_device(void)
 	if (truncate(path, 0) || truncate(path, 4 * MIB) || ioctl(loop, LOOP_SET_CAPACITY))
 		return 3;
 	store = open_store("file", device, 0, 4096, 0, false);
+	if (!check(store, "and once more (\"%s\")", err))
+		return 1;
 	memset(area, 3, sizeof(area));
 	for (written = 0; store->size && written < 48; written++)
 		if (run(ring, store, STORE_WRITE, written * sizeof(area), sizeof(area), area, 0))

@@ -19,7 +19,7 @@
 
 #include "store_internal.h"
 
-enum { LOCK_TRIES = 50, LOCK_WAIT_MS = 20 };
+enum { USED_TRIES = 50, USED_WAIT_MS = 20 };
 
 uint64_t store_sysfs_number(const struct stat *stat, const char *attribute, uint64_t otherwise)
 {
@@ -126,18 +126,37 @@ static int backing_refuse_type(const struct store_options *options, mode_t mode,
 }
 
 /*
- * Only one target may write a file.  The lock may be released soon (by a killed target whose last I/O the kernel
- * has not ended, or by udev, which examines a device), so wait up to a second.
+ * What is in use may be released soon: by a killed target whose last I/O the kernel has not ended, by a namespace that
+ * was just removed, or by udev, which examines a device.  So it is tried for up to a second.
  */
+static void backing_pause(void)
+{
+	static const struct timespec pause = { .tv_nsec = USED_WAIT_MS * 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+/* Open; a block device that is written to must not be in use otherwise. */
+static int backing_open(const char *path, int flags)
+{
+	int fd = open(path, flags);
+
+	for (int i = 1; i < USED_TRIES && fd < 0 && errno == EBUSY; i++) {
+		backing_pause();
+		fd = open(path, flags);
+	}
+	return fd;
+}
+
+/* Only one target may write a file. */
 static int backing_lock(int fd, const struct store_options *options, char *err, size_t len)
 {
-	static const struct timespec pause = { .tv_nsec = LOCK_WAIT_MS * 1000000 };
 	int how = (options->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
 
-	for (int i = 0; i < LOCK_TRIES; i++) {
+	for (int i = 0; i < USED_TRIES; i++) {
 		if (!flock(fd, how) || errno != EWOULDBLOCK)
 			return 0;	/* or the filesystem does not support locks */
-		nanosleep(&pause, NULL);
+		backing_pause();
 	}
 	return store_refuse(err, len, EBUSY,
 			    options->read_only
@@ -166,7 +185,7 @@ int store_backing_open(const struct store_options *options, struct store_backing
 	block_device = S_ISBLK(backing->stat.st_mode);
 	if (block_device && !options->read_only)
 		flags |= O_EXCL;
-	backing->fd = open(options->path, flags);
+	backing->fd = backing_open(options->path, flags);
 	if (backing->fd < 0)
 		return backing_refuse_open(options, block_device, errno, err, len);
 	if (fstat(backing->fd, &backing->stat))
