@@ -126,8 +126,8 @@ static int backing_refuse_type(const struct store_options *options, mode_t mode,
 }
 
 /*
- * What is in use may be released soon: by a killed target whose last I/O the kernel has not ended, by a namespace that
- * was just removed, or by udev, which examines a device.  So it is tried for up to a second.
+ * A file or device in use may be released soon: by a killed target whose last I/O the kernel has not ended, by a namespace
+ * that was just removed, or by udev, which examines a device.  So it is tried for up to a second.
  */
 static void backing_pause(void)
 {
