@@ -126,9 +126,11 @@ static void not_asked(struct rig *rig)
 	CHECK(came(rig));
 }
 
+/* The peer did not ask for the last acknowledgement either. */
 static void ended(struct rig *rig)
 {
 	check_section("the end");
+	asks = false;
 	(void)take_one(rig);
 	iw_lock(&rig->qp->lock);
 	ro_qp_fail(rig->qp, "the test says so");

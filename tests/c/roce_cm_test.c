@@ -13,6 +13,8 @@ struct rig_cm {
 	struct rdma_cm_id *listener;
 };
 
+static bool foreign;			/* the peer has the GUID of a different device */
+
 static void send_message_to(struct rig *rig, struct ro_port *to, const struct ro_cm_fields *f)
 {
 	const struct ro_bth bth = { .opcode = RO_OP_UD_SEND_ONLY, .qpn = RO_QP1 };
@@ -21,6 +23,8 @@ static void send_message_to(struct rig *rig, struct ro_port *to, const struct ro
 	ro_put32(body, 0x80010000u);
 	ro_put32(body + 4, RO_QP1);
 	ro_cm_put(body + RO_DETH, f);
+	if (foreign)
+		memset(body + RO_DETH + (f->kind == RO_CM_REQ ? 40 : 52), 0, 8);
 	rig_send(rig, to, &bth, body, sizeof(body));
 }
 
@@ -174,6 +178,54 @@ static struct ro_id *asks(struct rig *rig, struct rig_cm *cm)
 	return (struct ro_id *)id;
 }
 
+/* Whether a queue pair expects acknowledgements that it has not asked for. */
+static bool expects_acks(struct ro_id *id)
+{
+	bool expects;
+
+	pthread_mutex_lock(&iw_cm_lock);
+	expects = ro_qp(id->id.qp)->acks_unasked;
+	pthread_mutex_unlock(&iw_cm_lock);
+	return expects;
+}
+
+/* A peer of this device is known by its GUID, on both sides of a connection. */
+static void known(struct rig *rig, struct rig_cm *cm)
+{
+	check_section("the device of a peer");
+	for (int i = 0; i < 2; i++) {
+		struct ro_cm_fields f, rep = {
+			.kind = RO_CM_REP, .local_comm = 1000 + (uint32_t)i, .qpn = 2000 + (uint32_t)i, .psn = RIG_PSN,
+			.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7,
+		};
+		struct ro_id *id;
+
+		foreign = i == 1;
+		id = accepted(rig, cm, 3000 + (uint32_t)i);
+		if (!id)
+			break;
+		CHECK(next_message(rig).kind == RO_CM_REP);
+		CHECK(expects_acks(id) == !foreign, "(of a request)");
+		ro_destroy_id(&id->id);
+		id = asks(rig, cm);
+		if (!id)
+			break;
+		f = next_message(rig);
+		CHECK(f.kind == RO_CM_REQ && f.same_device);
+		rep.remote_comm = f.local_comm;
+		send_message_to(rig, id->port, &rep);
+		CHECK(event(cm, RDMA_CM_EVENT_ESTABLISHED) == &id->id);
+		CHECK(expects_acks(id) == !foreign, "(of an answer)");
+		CHECK(next_message(rig).kind == RO_CM_RTU);
+		ro_destroy_id(&id->id);
+		CHECK(next_message(rig).kind == RO_CM_DREQ);
+		pthread_mutex_lock(&iw_cm_lock);
+		ro_goodbyes_drop();
+		pthread_mutex_unlock(&iw_cm_lock);
+	}
+	foreign = false;
+}
+
 static void refuse(struct rig *rig, struct ro_id *id, uint32_t comm, uint16_t reason)
 {
 	const struct ro_cm_fields f = {
@@ -305,6 +357,7 @@ int main(int argc, char **argv)
 			answered_once(&rig, &cm);
 			not_told(&rig, &cm);
 			no_longer_waited_for(&rig, &cm);
+			known(&rig, &cm);
 			refused(&rig, &cm);
 			unanswered(&rig, &cm);
 			listen_fails(&cm);

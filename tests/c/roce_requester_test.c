@@ -144,9 +144,20 @@ static bool nothing_comes(struct rig *rig)
 	return !poll(&pfd, 1, 0);
 }
 
+/* Let an acknowledgement of everything before psn arrive. */
+static void acknowledge(struct rig *rig, uint32_t psn)
+{
+	const uint64_t end = clock_ns() + CHECK_PATIENCE_S * 1000000000ull;
+
+	answer(rig, RO_AETH_ACK, ro_psn_add(psn, RO_MASK24));
+	while (rig->qp->req.una != psn && clock_ns() < end)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	CHECK(rig->qp->req.una == psn);
+}
+
 /*
- * Messages whose completion is not requested: the peer is asked to acknowledge one of some only.  If it acknowledges
- * nothing else, they are sent again once, and from then on it is always asked.
+ * Messages whose completion is not requested: a peer of this device is asked to acknowledge some only.  If one is lost,
+ * or was no such peer, it is always asked from then on.
  */
 static void not_waited_for(struct rig *rig)
 {
@@ -156,26 +167,55 @@ static void not_waited_for(struct rig *rig)
 	check_section("messages that nobody waits for");
 	if (!rig_open(rig))
 		return;
-	for (int i = 0; i < 4; i++, psn = ro_psn_add(psn, 1)) {	/* across PSN 0 */
+	post_with(rig, IBV_WR_SEND, 0);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, psn) && asked(rig), "(a different device)");
+	rig->qp->acks_unasked = true;
+	for (psn = ro_psn_add(psn, 1); psn != 2; psn = ro_psn_add(psn, 1)) {
 		post_with(rig, IBV_WR_SEND, 0);
 		CHECK(rig_answered(rig, RO_OP_SEND_ONLY, psn));
 		CHECK(asked(rig) == !psn, "(PSN %u)", psn);
 	}
-	answer(rig, RO_AETH_ACK, 0);
-	while (rig->qp->req.una != 1 && clock_ns() < end)
-		iw_cq_progress(iw_cq(rig->cq), false);
+	post(rig, IBV_WR_SEND);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 2) && asked(rig), "(its completion is requested)");
+	acknowledge(rig, 3);
+	CHECK(completed(rig).status == IBV_WC_SUCCESS, "(only of the last one)");
+	post_with(rig, IBV_WR_SEND, 0);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 3) && !asked(rig));
 	while (nothing_comes(rig) && clock_ns() < end)
 		tick(rig);
-	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 1) && asked(rig), "(again, and asked)");
-	CHECK(rig->qp->req.window == RO_WINDOW_FIRST && !rig->qp->req.retries, "(it was not lost)");
-	answer(rig, RO_AETH_ACK, 1);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 3) && asked(rig), "(again)");
+	acknowledge(rig, 4);
 	post_with(rig, IBV_WR_SEND, 0);
-	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 2) && asked(rig), "(from now on)");
-	answer(rig, RO_AETH_ACK, 2);
-	post(rig, IBV_WR_SEND);
-	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 3) && asked(rig));
-	answer(rig, RO_AETH_ACK, 3);
-	CHECK(completed(rig).status == IBV_WC_SUCCESS, "(only of the last one)");
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, 4) && asked(rig), "(from now on)");
+	rig_close(rig);
+}
+
+/* A local operation whose completion is requested, behind a message that the peer was not asked to acknowledge. */
+static void local_behind(struct rig *rig)
+{
+	struct ibv_mw *mw;
+	struct ibv_send_wr bind = { .wr_id = 7, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	check_section("a local operation behind such a message");
+	if (!rig_open(rig))
+		return;
+	iw_dereg_mr(rig->mr);
+	rig->mr = iw_reg_mr(rig->pd, rig->mem, RIG_MEM, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	mw = iw_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	rig->qp->acks_unasked = true;
+	post_with(rig, IBV_WR_SEND, 0);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, RIG_PSN) && !asked(rig));
+	bind.bind_mw.mw = mw;
+	bind.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	bind.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = rig->mr, .addr = (uintptr_t)rig->mem, .length = 64, .mw_access_flags = IBV_ACCESS_LOCAL_WRITE,
+	};
+	CHECK(!ro_post_send(&rig->qp->qp, &bind, &bad));
+	post_with(rig, IBV_WR_SEND, 0);
+	CHECK(rig_answered(rig, RO_OP_SEND_ONLY, ro_psn_add(RIG_PSN, 1)) && asked(rig), "(the next one like it need not wait)");
+	acknowledge(rig, ro_psn_add(RIG_PSN, 2));
+	CHECK(completed(rig).status == IBV_WC_SUCCESS);
+	iw_dealloc_mw(mw);
 	rig_close(rig);
 }
 
@@ -279,6 +319,7 @@ int main(int argc, char **argv)
 	never_ready(&rig);
 	silent(&rig);
 	not_waited_for(&rig);
+	local_behind(&rig);
 	losses(&rig);
 	lost_twice(&rig);
 	no_reads(&rig);

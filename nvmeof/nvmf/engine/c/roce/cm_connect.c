@@ -85,7 +85,7 @@ static int accept_start(struct ro_id *id)
 	const struct ro_path path = {
 		.port = id->port, .peer = id->peer, .dqpn = q->qpn, .mtu = id->mtu, .psn = q->psn,
 		.epsn = id->psn, .ird = id->ird, .ord = id->ord, .retry_limit = q->retry_count,
-		.rnr_limit = q->rnr_retry_count,
+		.rnr_limit = q->rnr_retry_count, .acks_unasked = q->same_device,
 	};
 
 	return ro_qp_start(ro_qp(id->id.qp), &path);

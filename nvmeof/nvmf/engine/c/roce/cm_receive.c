@@ -136,6 +136,7 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 			.epsn = id->psn, .ird = id->ird,
 			.ord = id->ord < f->responder_resources ? id->ord : f->responder_resources,
 			.retry_limit = id->retry_limit, .rnr_limit = f->rnr_retry_count,
+			.acks_unasked = f->same_device,
 		};
 
 		ro_id_quiet(id);

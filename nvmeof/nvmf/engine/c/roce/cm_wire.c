@@ -19,6 +19,14 @@ enum {
 	CMA_PORT = 2, CMA_SRC = 4, CMA_DST = 20,
 };
 
+/* The first half of the GUID, which marks this device: locally administered, "NVM"; that of a network card has ff in its end. */
+static const uint32_t guid_mark = 0x024e564d;
+
+static void guid_put(uint8_t *p, const struct ro_cm_fields *f)
+{
+	ro_put64(p, (uint64_t)guid_mark << 32 | f->local_comm);
+}
+
 static void gid_put(uint8_t *p, const union ro_addr *a)
 {
 	if (a->sa.sa_family == AF_INET6) {
@@ -77,7 +85,7 @@ static uint8_t mtu_code(uint32_t bytes)
 static void req_put(uint8_t *p, const struct ro_cm_fields *f)
 {
 	ro_put64(p + REQ_SERVICE, f->service_id);
-	ro_put64(p + REQ_GUID, 0x0200000000000000u | f->local_comm);
+	guid_put(p + REQ_GUID, f);
 	ro_put24(p + REQ_QPN, f->qpn);
 	p[REQ_RESOURCES] = f->responder_resources;
 	p[REQ_DEPTH] = f->initiator_depth;
@@ -102,6 +110,7 @@ static void req_get(const uint8_t *p, struct ro_cm_fields *f)
 	const uint8_t mtu = p[REQ_MTU] >> 4;
 
 	f->service_id = ro_get64(p + REQ_SERVICE);
+	f->same_device = ro_get32(p + REQ_GUID) == guid_mark;
 	f->qpn = ro_get24(p + REQ_QPN);
 	f->responder_resources = p[REQ_RESOURCES];
 	f->initiator_depth = p[REQ_DEPTH];
@@ -122,13 +131,14 @@ static void rep_put(uint8_t *p, const struct ro_cm_fields *f)
 	p[REP_RESOURCES] = f->responder_resources;
 	p[REP_DEPTH] = f->initiator_depth;
 	p[REP_RNR] = (uint8_t)(f->rnr_retry_count << 5);
-	ro_put64(p + REP_GUID, 0x0200000000000000u | f->local_comm);
+	guid_put(p + REP_GUID, f);
 	if (f->data_len)
 		memcpy(p + REP_PRIVATE, f->data, f->data_len);
 }
 
 static void rep_get(const uint8_t *p, struct ro_cm_fields *f)
 {
+	f->same_device = ro_get32(p + REP_GUID) == guid_mark;
 	f->qpn = ro_get24(p + REP_QPN);
 	f->psn = ro_get24(p + REP_PSN);
 	f->responder_resources = p[REP_RESOURCES];

@@ -40,6 +40,7 @@ struct ro_cm_fields {
 	uint64_t service_id;
 	union ro_addr src, dst;		/* REQ: of the CMA header, with the source's port */
 	bool has_cma;			/* these addresses are valid */
+	bool same_device;		/* REQ, REP, read only: its GUID is one of this device */
 	uint16_t reason;		/* REJ */
 	uint8_t about;			/* REJ, MRA: 0 a REQ, 1 a REP, 2 a different message */
 	const uint8_t *data;		/* private data of the consumer */

@@ -154,6 +154,7 @@ int ro_qp_start(struct ro_qp *qp, const struct ro_path *path)
 	qp->dqpn = path->dqpn;
 	qp->mtu = path->mtu;
 	qp->read_packets = ro_room_packets(path->port, path->mtu);
+	qp->acks_unasked = path->acks_unasked;
 	qp->ird = (uint16_t)(path->ird < RO_MAX_RD ? path->ird : RO_MAX_RD);
 	qp->req.window = RO_WINDOW_FIRST;
 	qp->req.alpha = RO_ALPHA;

@@ -74,8 +74,6 @@ struct ro_requester {
 	uint32_t read_end[RO_MAX_RD];	/* the PSNs after the expected responses, by reads_head, reads_tail */
 	uint32_t read_len[RO_MAX_RD];	/* bytes of these that are counted in the port's asked */
 	uint32_t reads_head, reads_tail;
-	bool unasked;			/* the packet sent last does not ask for an acknowledgement */
-	bool asks;			/* the last packet of each message does */
 	bool waits;			/* for room in the socket, without expecting a response */
 	uint32_t oldest;		/* reads_tail at the last ticks, since oldest_at */
 	uint64_t oldest_at;
@@ -148,6 +146,7 @@ struct ro_qp {
 	bool flush_known;
 	bool too_large;			/* a packet did not fit the interface */
 	bool fits;			/* the peer has acknowledged a packet of full size */
+	bool acks_unasked;		/* the peer acknowledges what it was not asked to after a tick, as this device does */
 	struct ro_requester req;
 	struct ro_responder rsp;
 
@@ -232,6 +231,7 @@ struct ro_path {
 	union ro_addr peer;
 	uint32_t dqpn, mtu, psn, epsn;
 	unsigned int ird, ord, retry_limit, rnr_limit;
+	bool acks_unasked;
 	bool receives;			/* it only receives (RTR) until ro_qp_sends(), with the fields of the requester */
 };
 /* Under iw_cm_lock; -1 with errno. */
@@ -287,14 +287,9 @@ enum ro_cause {
 	RO_NOT_READY,			/* the peer asked for it to be sent later */
 	RO_GAP,				/* the peer received what comes after it */
 	RO_SILENCE,			/* the peer acknowledged nothing */
-	RO_NOT_ASKED,			/* the peer was not asked to acknowledge it, and did not */
 };
 /* Send again from the oldest packet that is not acknowledged. */
 void ro_rewind(struct ro_qp *qp, enum ro_cause cause);
-/* Send what ro_rewind() has made due. */
-void ro_send_again(struct ro_qp *qp);
-/* Nothing was acknowledged for a while: send again what the peer was not asked to acknowledge, and ask from now on. */
-void ro_ask(struct ro_qp *qp);
 /* Return the number of packets that are sent and not acknowledged. */
 static inline uint32_t ro_outstanding(const struct ro_qp *qp)
 {
@@ -314,7 +309,7 @@ void ro_respond(struct ro_qp *qp, const struct ro_packet *p);
 bool ro_answer(struct ro_qp *qp, struct ro_burst *b, bool hold);
 /* Add an acknowledgement that is due to a burst, if the burst has packets and room. */
 void ro_acknowledge_along(struct ro_qp *qp, struct ro_burst *b);
-/* Send an acknowledgement that is due. */
+/* Send an acknowledgement that is due, or was not asked for. */
 void ro_acknowledge(struct ro_qp *qp);
 /* Ask again for a packet that is missing, if nothing arrived since the last call. */
 void ro_ask_again(struct ro_qp *qp);

@@ -69,7 +69,7 @@ static bool losses_are_dense(struct ro_requester *r)
 void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 {
 	struct ro_requester *r = &qp->req;
-	const bool lost = cause == RO_GAP || cause == RO_SILENCE;
+	const bool lost = cause != RO_NOT_READY;
 
 	ro_sweep(qp);
 	r->tx = r->tail;
@@ -85,17 +85,6 @@ void ro_rewind(struct ro_qp *qp, enum ro_cause cause)
 		r->window = r->window / 2 < RO_WINDOW_MIN ? RO_WINDOW_MIN : r->window / 2;
 		r->grown = 0;
 	}
-}
-
-void ro_ask(struct ro_qp *qp)
-{
-	struct ro_requester *r = &qp->req;
-
-	if (!r->unasked || r->asks || r->reads_tail != r->reads_head)
-		return;
-	r->asks = true;
-	ro_rewind(qp, RO_NOT_ASKED);
-	ro_send_again(qp);
 }
 
 void ro_congested(struct ro_qp *qp)
@@ -155,15 +144,14 @@ static bool load(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t 
 }
 
 /*
- * Whether the peer is asked to acknowledge a packet at once.  The last of a message whose completion nobody waits for need
- * not be: a peer of this device acknowledges it after a tick, or with a later one, which saves both ends a packet per
- * command.  Other peers may never do so: ro_ask() finds that out.
+ * Whether the peer is asked to acknowledge a packet at once.  If it acknowledges others after a tick, the last of a message
+ * whose completion is not requested need not be: that saves both ends a packet per command.
  */
 static bool asks(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn, bool last, uint32_t window_left)
 {
 	if (window_left == 1 || psn % ACK_EVERY == 0)
 		return true;
-	return last && (w->signaled || qp->req.asks || ro_psn_diff(psn, qp->req.high_psn) < 0);
+	return last && (w->signaled || !qp->acks_unasked || ro_psn_diff(psn, qp->req.high_psn) < 0);
 }
 
 static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t window_left)
@@ -180,7 +168,6 @@ static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, ui
 	uint8_t *packet, *ext;
 
 	bth.ack_req = asks(qp, w, bth.psn, last, window_left);
-	qp->req.unasked = !bth.ack_req;
 	packet = ro_burst_packet(b, &bth, len);
 	ext = packet + RO_BTH;
 	if (ro_ops[bth.opcode].flags & RO_F_RETH)
@@ -278,7 +265,6 @@ static uint32_t send_request(struct ro_qp *qp, struct ro_burst *b, struct ro_swr
 {
 	const uint32_t index = qp->req.tx;
 
-	qp->req.unasked = false;
 	switch (w->kind) {
 	case RO_READ:
 		return send_read(qp, b, w);
@@ -378,6 +364,9 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 		if (!w->kind) {
 			if (!run_local(qp, w, r->tx))
 				return;
+			/* its completion waits for those before it; so may that of the next one like it */
+			if (w->signaled && ro_outstanding(qp))
+				qp->acks_unasked = false;
 		} else {
 			n = send_request(qp, b, w, r->window - ((psn - r->una) & RO_MASK24));
 			if (!n) {
@@ -400,14 +389,4 @@ void ro_send(struct ro_qp *qp, struct ro_burst *b)
 	ro_sweep(qp);
 	if (ro_outstanding(qp) || r->waits)
 		ro_tick_want(qp);
-}
-
-void ro_send_again(struct ro_qp *qp)
-{
-	struct ro_burst b;
-
-	ro_burst_begin(&b, qp);
-	ro_send(qp, &b);
-	if (ro_qp_up(qp))
-		ro_burst_send(&b);
 }

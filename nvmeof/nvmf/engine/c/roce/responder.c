@@ -65,6 +65,7 @@ void ro_acknowledge(struct ro_qp *qp)
 	uint8_t packet[RO_BTH + RO_AETH + RO_ICRC];
 	uint32_t icrc;
 
+	qp->rsp.ack_due |= qp->rsp.unasked;
 	if (!may_acknowledge(qp))
 		return;
 	ro_bth_put(packet, &bth);

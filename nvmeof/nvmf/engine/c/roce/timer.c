@@ -10,9 +10,6 @@
 
 enum { TICK_NS = 4000000, QUIET_NS = 200000000 };
 
-/* A peer of this device acknowledges after a tick what it was not asked to acknowledge; four are enough. */
-enum { ASK_NS = 4 * TICK_NS };
-
 /* 4.096 us * 2^13; with doubling, and more tries than the verbs can request, the end is after half a minute. */
 #define TIMEOUT_NS 33554432ull
 enum { MORE_TRIES = 3, DOUBLINGS = 8 };
@@ -36,6 +33,16 @@ void ro_tick_start(struct ro_qp *qp)
 void ro_tick_stop(struct ro_qp *qp)
 {
 	list_remove(&qp->ticking);
+}
+
+static void send_again(struct ro_qp *qp)
+{
+	struct ro_burst b;
+
+	ro_burst_begin(&b, qp);
+	ro_send(qp, &b);
+	if (ro_qp_up(qp))
+		ro_burst_send(&b);
 }
 
 /*
@@ -66,8 +73,9 @@ static void expired(struct ro_qp *qp)
 				"the peer acknowledged nothing, and retries are exceeded");
 		return;
 	}
+	qp->acks_unasked = false;
 	ro_rewind(qp, RO_SILENCE);
-	ro_send_again(qp);
+	send_again(qp);
 }
 
 static uint64_t patience(const struct ro_requester *r)
@@ -100,7 +108,6 @@ static void look(struct ro_qp *qp, uint64_t now)
 
 	if (ro_qp_up(qp)) {
 		ro_ask_again(qp);
-		qp->rsp.ack_due |= qp->rsp.unasked;
 		ro_acknowledge(qp);
 	}
 	if (!ro_qp_up(qp)) {
@@ -109,10 +116,10 @@ static void look(struct ro_qp *qp, uint64_t now)
 		r->rnr = r->rnr_until > now;
 		r->seen_at = r->quiet_since = now;
 		if (!r->rnr)
-			ro_send_again(qp);
+			send_again(qp);
 	} else if (waits) {
 		r->seen_at = r->quiet_since = now;
-		ro_send_again(qp);
+		send_again(qp);
 	} else if (!busy || r->una != r->seen_una) {
 		r->seen_una = r->una;
 		r->seen_at = now;
@@ -123,8 +130,6 @@ static void look(struct ro_qp *qp, uint64_t now)
 		if (now - r->seen_at >= patience(r)) {
 			r->seen_at = now;
 			expired(qp);
-		} else if (now - r->seen_at >= ASK_NS) {
-			ro_ask(qp);
 		}
 	}
 	if (now - r->quiet_since > QUIET_NS) {
