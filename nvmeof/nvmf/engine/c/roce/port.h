@@ -28,7 +28,7 @@
 
 enum {
 	RO_BATCH = 16,			/* datagrams, each of them of many packets with GRO, in a receive */
-	RO_SPARSE = 16,
+	RO_SPARSE = 16,			/* datagrams that came alone; half of them are enough to expect the next one alone */
 	RO_LONE = 3 * 4096,		/* bytes of a datagram up to which it may be that of a single command */
 	RO_BATCH_LARGE = 2,		/* if they are large: what is received is used before it leaves the cache */
 	RO_LARGE = 16384,		/* bytes */
@@ -84,7 +84,7 @@ struct ro_inbox {
 	union ro_addr from[RO_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RO_BATCH][2 * CMSG_SPACE(sizeof(int))];
 	unsigned int batch;		/* datagrams in the next receive, if several are likely */
-	unsigned int sparse;		/* how regularly datagrams come one by one, up to RO_SPARSE */
+	unsigned int sparse;		/* of the last RO_SPARSE datagrams, about how many came alone */
 	bool found;			/* the last receive has found something */
 };
 

@@ -73,7 +73,7 @@ static void expired(struct ro_qp *qp)
 				"the peer acknowledged nothing, and retries are exceeded");
 		return;
 	}
-	qp->acks_unasked = false;
+	qp->acks_unasked = false;	/* its acknowledgements are lost, or it is a different device after all */
 	ro_rewind(qp, RO_SILENCE);
 	send_again(qp);
 }
