@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 enum { SERVICE = 4420, PEER_QPN = 0x1234, PEER_COMM = 99 };
+enum { MAD_HEADER = 24, REQ_GUID = 16, REP_GUID = 28 };	/* bytes before the Local CA GUID (chapter 12) */
 
 struct rig_cm {
 	struct rdma_event_channel *channel;
@@ -23,8 +24,10 @@ static void send_message_to(struct rig *rig, struct ro_port *to, const struct ro
 	ro_put32(body, 0x80010000u);
 	ro_put32(body + 4, RO_QP1);
 	ro_cm_put(body + RO_DETH, f);
-	if (foreign)
-		memset(body + RO_DETH + (f->kind == RO_CM_REQ ? 40 : 52), 0, 8);
+	if (foreign && f->kind == RO_CM_REQ)
+		memset(body + RO_DETH + MAD_HEADER + REQ_GUID, 0, 8);
+	if (foreign && f->kind == RO_CM_REP)
+		memset(body + RO_DETH + MAD_HEADER + REP_GUID, 0, 8);
 	rig_send(rig, to, &bth, body, sizeof(body));
 }
 

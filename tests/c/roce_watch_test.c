@@ -280,6 +280,7 @@ static void one_by_one(struct rig *rig)
 	pthread_mutex_unlock(&iw_cm_lock);
 	while (rig_next(rig) && ro_get24(rig->got + 9) != ro_psn_add(next_psn, RO_MASK24))
 		;
+	CHECK(ro_get24(rig->got + 9) == ro_psn_add(next_psn, RO_MASK24), "(all are acknowledged)");
 }
 
 int main(int argc, char **argv)

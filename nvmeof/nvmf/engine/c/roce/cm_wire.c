@@ -19,7 +19,7 @@ enum {
 	CMA_PORT = 2, CMA_SRC = 4, CMA_DST = 20,
 };
 
-/* The first half of the GUID, which marks this device: locally administered, "NVM"; that of a network card has ff in its end. */
+/* The first half of the GUID, which marks this device: no network card has it, since theirs have 0xff as the fourth byte. */
 static const uint32_t guid_mark = 0x024e564d;
 
 static void guid_put(uint8_t *p, const struct ro_cm_fields *f)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c, port_send.c), and the choice of
+ * Ports: the UDP sockets of the device, one per local address, on port 4791 (port.c, port_receive.c, port_send.c), and the choice of
  * the thread that receives from them (port_watch.c).  All queue pairs of an address share its socket: a thread that
  * polls a completion queue receives for all of them, and the helper does if no thread polls.  A port does not
  * depend on queue pairs: it passes packets to the functions with which it was created.
@@ -171,13 +171,23 @@ struct ro_port *ro_port_loopback(const struct ro_port_calls *calls);
 void ro_port_put(struct ro_port *port);
 int ro_port_attach(struct ro_port *port, struct iw_cq *cq);
 void ro_port_detach(struct ro_port *port, struct iw_cq *cq);
+
+/* ---- port_receive.c ---- */
+
+/* Prepare the first receive. */
+void ro_inbox_open(struct ro_port *port);
 /*
- * Receive and send as much as possible; return the number of received datagrams.  hold: acknowledgements may wait for
- * the next visit, because it or ro_port_release() follows at once.
+ * Receive what there is, within bounds, and send what is due.  hold: acknowledgements may wait for the next visit, because
+ * it or ro_port_release() follows at once.
  */
 struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 /* Send the acknowledgements that wait for the next visit. */
 void ro_port_release(struct ro_port *port);
+/* Take the oldest message of the connection manager; false if there is none.  On the helper. */
+bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
+
+/* ---- port_send.c ---- */
+
 /*
  * Send segments of seg bytes; the last may be shorter.  Segments that the socket does not take are lost; false if they
  * are too large for the interface.
@@ -188,7 +198,6 @@ void ro_port_send_late(struct ro_port *port, const union ro_addr *to, const uint
 void ro_port_send_rest(struct ro_port *port);
 /* Send a management datagram from queue pair 1 to that of an address. */
 void ro_port_send_mad(struct ro_port *port, const union ro_addr *to, const uint8_t mad[RO_MAD]);
-bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
 
 /* ---- port_mtu.c ---- */
 

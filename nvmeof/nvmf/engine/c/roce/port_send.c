@@ -60,7 +60,7 @@ void ro_port_send_rest(struct ro_port *port)
 
 	/* what the socket does not take is lost, as on the way */
 	if (out->count == 1)
-		(void)sendmsg(port->fd, &out->msgs[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
+		(void)ro_sendmsg(port->fd, &out->msgs[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
 	else if (out->count)
 		(void)sendmmsg(port->fd, out->msgs, out->count, MSG_DONTWAIT | MSG_NOSIGNAL);
 	out->count = 0;

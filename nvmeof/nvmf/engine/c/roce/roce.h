@@ -7,7 +7,7 @@
  * passes in the functions that an earlier one needs.  tests/unit/test_layers.py reads this list.
  *
  *   wire         wire crc32_ways crc32_x86 icrc
- *   port         addr share tag steer services port port_mtu port_send port_watch calls
+ *   port         addr share tag steer services port port_mtu port_receive port_send port_watch calls
  *   messages     cm_wire
  *   queue pair   qp numbers burst post requester completer respond responder respond_memory ahead room timer visit
  *   device       device
