@@ -149,9 +149,7 @@ static bool load(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t 
  */
 static bool asks(const struct ro_qp *qp, const struct ro_swr *w, uint32_t psn, bool last, uint32_t window_left)
 {
-	if (window_left == 1 || psn % ACK_EVERY == 0)
-		return true;
-	return last && (w->signaled || !qp->acks_unasked || ro_psn_diff(psn, qp->req.high_psn) < 0);
+	return window_left == 1 || psn % ACK_EVERY == 0 || (last && (w->signaled || !qp->acks_unasked));
 }
 
 static bool send_packet(struct ro_qp *qp, struct ro_burst *b, uint32_t index, uint32_t window_left)
