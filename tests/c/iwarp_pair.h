@@ -82,5 +82,6 @@ void test_segments(void);
 void test_idle(void);
 void test_many(void);
 void test_turns(void);
+void test_quiet(void);
 
 #endif

@@ -26,6 +26,7 @@ static const struct {
 	{ "idle", test_idle },
 	{ "many", test_many },
 	{ "turns", test_turns },
+	{ "quiet", test_quiet },
 };
 
 /* iwarp_test [-v] [name...] */

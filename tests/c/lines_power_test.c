@@ -2,10 +2,10 @@
 /*
  * Power failures of persistent memory, at every instruction that makes it persistent.
  *
- * store/persist.c and util/lines.c are compiled here with a model in place of their instructions: a store is in the
- * cache; clwb, clflushopt and clflush take a line of it, and a non-temporal store its bytes, to a queue; a fence takes
- * the queue to the media.  After a call, whatever else is lost, its bytes must be on the media.  The proof can fail:
- * without any one write-back or fence of a call, they are not.
+ * store/persist.c, store/stream.c and util/lines.c are compiled here with a model in place of their instructions: a
+ * store is in the cache; clwb, clflushopt and clflush take a line of it, and a non-temporal store its bytes, to a
+ * queue; a fence takes the queue to the media.  After a call, whatever else is lost, its bytes must be on the media.
+ * The proof can fail: without any one write-back or fence of a call, they are not.
  */
 #include "check.h"
 
@@ -79,6 +79,7 @@ static void model_stream_8(void *to, long long from)
 #define _mm_stream_si128(to, from) model_stream_16(to, from)
 #define _mm256_stream_si256(to, from) model_stream_32(to, from)
 #define _mm_stream_si64(to, from) model_stream_8(to, from)
+#include "store/stream.c"
 #define LINE LINE_OF_PERSIST
 #include "store/persist.c"
 #undef LINE
@@ -140,7 +141,7 @@ static void by_clflush(size_t at, const uint8_t *data, size_t length)
 
 static void lines_sse2(size_t at, const uint8_t *data, size_t length)
 {
-	persist_lines_sse2(memory + at, data, length);
+	stream_lines_sse2(memory + at, data, length);
 	model_fence();
 }
 

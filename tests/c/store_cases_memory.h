@@ -41,6 +41,10 @@ static void test_streamed(struct store_ring *ring)
 			  !memcmp(large->map + at + lengths[i], zeroes, 512);
 	}
 	check(same && beside, "ram: both have the bytes, and only these (%d %d)", same, beside);
+	check(!store_memory_write_unfenced(small, 0, data, 8192) && !store_memory_write_unfenced(large, 0, data, 3584) &&
+	      !small->map[0] && !large->map[0], "ram: what does not go past the caches needs no fence");
+	check(store_memory_write_unfenced(large, 0, data, 4096) && !memcmp(large->map, data, 4096) &&
+	      !memcmp(large->map + 4096, zeroes, 512), "ram: a write without a fence is there for its thread");
 	close_store(ring, small);
 	close_store(ring, large);
 }
@@ -112,6 +116,8 @@ static void test_pmem(struct store_ring *ring)
 	stat(store->path, &st);
 	check(st.st_blocks * 512 >= 2 * MIB, "pmem: its blocks are allocated");
 	check(store->volatile_write_cache == !store->memory_is_stable, "pmem: cache as stability");
+	store->streamed = 512;
+	check(!store_memory_write_unfenced(store, 0, area, 4096), "pmem: no write is without a fence");
 	test_model(ring, store);
 	test_queue(ring, store);
 	if (!store->memory_is_stable) {

@@ -33,8 +33,11 @@ struct iw_visit {
 struct iw_turn_calls {
 	/*
 	 * Receive and send within bounds that leave time for the others.  to_end: continue after a short receive.
+	 * quiet: until loud() is called, the CQ visits the owner often, so that its socket need not report data.
 	 */
-	struct iw_visit (*visit)(void *owner, uint8_t *staging, bool to_end);
+	struct iw_visit (*visit)(void *owner, uint8_t *staging, bool to_end, bool quiet);
+	/* From now on the socket must report data, also what has arrived already. */
+	void (*loud)(void *owner);
 	/* epoll reported the end of the connection, which an owner that receives nothing does not notice. */
 	void (*hangup)(void *owner);
 };
@@ -50,6 +53,7 @@ struct iw_turn {
 	bool more;			/* there is work; if false, there may be some */
 	bool end;			/* epoll reported the stream's end: receive until it is reached */
 	bool hup;
+	bool quiet;			/* its socket need not report data */
 	uint8_t full;			/* visits with a result, since nap */
 	unsigned int misses;		/* consecutive visits without a result */
 	uint32_t nap;			/* cq->naps at that time */

@@ -121,6 +121,8 @@ void iw_qp_send(struct iw_qp *qp);
  * bytes received, 0, or -1 if the connection has ended.
  */
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only);
+/* From now on the socket reports all data; qp->lock held. */
+void iw_qp_loud(struct iw_qp *qp);
 /* Make the CQs' epolls report the queue pair again, soon. */
 void iw_qp_stir(struct iw_qp *qp);
 /* A receive was reserved for a queue pair that waits for one: a polling thread continues it.  Under srq->lock. */

@@ -6,6 +6,8 @@
 #include "qp.h"
 #include "util/fifo.h"
 
+#include <sys/socket.h>
+
 /* ---- results of the engine ---- */
 
 static void qp_push(struct iw_qp *qp, const struct iw_out *out)
@@ -90,7 +92,45 @@ static void qp_receive(struct iw_qp *qp, struct iw_intake *in)
 		qp_end(qp, &out.end);
 }
 
-static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end)
+/* ---- reports of the socket ---- */
+
+/*
+ * A low-water mark that is seldom reached, and for which the kernel does not enlarge the socket's buffer.  Only while
+ * the helper looks by itself whether the CQ is still polled: a report is what wakes it.
+ */
+static void qp_quiet(struct iw_qp *qp)
+{
+	int room;
+	socklen_t size = sizeof(room);
+
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) != IW_WATCH_TICK ||
+	    qp->qp.send_cq != qp->qp.recv_cq || getsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVBUF, &room, &size))
+		return;
+	room /= 4;
+	qp->stream.rx.quiet = !setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
+}
+
+void iw_qp_loud(struct iw_qp *qp)
+{
+	const int one = 1;
+
+	if (qp->stream.rx.quiet)
+		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
+	qp->stream.rx.quiet = false;
+}
+
+static void qp_turn_loud(void *owner)
+{
+	struct iw_qp *qp = owner;
+
+	iw_lock(&qp->lock);
+	iw_qp_loud(qp);
+	iw_unlock(&qp->lock);
+}
+
+/* ---- visits ---- */
+
+static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_only, bool to_end, bool quiet)
 {
 	struct iw_epoch *section = try_only ? iw_section_trylock(&qp->lock) : iw_section_lock(&qp->lock);
 	struct iw_stream *s = &qp->stream;
@@ -112,6 +152,8 @@ static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_onl
 		v.bytes = in.bytes;
 		v.more = !in.drained || s->tx.yielded;
 		s->tx.yielded = false;
+		if (quiet && !s->rx.quiet)
+			qp_quiet(qp);
 	} else if (iw_qp_state(qp) != IBV_QPS_ERR) {
 		v.more = true;	/* attached, about to be started */
 	}
@@ -120,14 +162,14 @@ static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_onl
 	return v;
 }
 
-static struct iw_visit qp_turn_visit(void *qp, uint8_t *staging, bool to_end)
+static struct iw_visit qp_turn_visit(void *qp, uint8_t *staging, bool to_end, bool quiet)
 {
-	return qp_visit(qp, staging, true, to_end);
+	return qp_visit(qp, staging, true, to_end, quiet);
 }
 
 int iw_qp_progress(struct iw_qp *qp, uint8_t *staging, bool try_only)
 {
-	struct iw_visit v = qp_visit(qp, staging, try_only, false);
+	struct iw_visit v = qp_visit(qp, staging, try_only, false, false);
 
 	/* the CQs' edge events may have been for the remaining work */
 	if (v.more && !v.ended)
@@ -156,4 +198,4 @@ static void qp_turn_hangup(void *qp)
 	iw_qp_hangup(qp);
 }
 
-const struct iw_turn_calls iw_qp_turn_calls = { qp_turn_visit, qp_turn_hangup };
+const struct iw_turn_calls iw_qp_turn_calls = { qp_turn_visit, qp_turn_loud, qp_turn_hangup };

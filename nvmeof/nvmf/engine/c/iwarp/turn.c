@@ -7,7 +7,8 @@
  *
  * A few owners that were busy recently stay in line although they had no more (at a chance): an unsuccessful receive
  * costs no more than a query of epoll, and a successful one saves the query.  While more than CHANCES are busy (a
- * crowd), none stays, because epoll then reports many at once.
+ * crowd), none stays, because epoll then reports many at once.  Nobody needs the reports of a socket that stays for
+ * long, and on loopback they are made on the peer's time (5 % of it with small commands): it is made quiet.
  *
  * Runs under cq->progress, on the thread that polls; attaching and detaching on the helper.
  */
@@ -20,6 +21,7 @@ enum {
 	CHANCES = 4,		/* owners that stay in line at a chance */
 	COLD_AFTER = 32,	/* unsuccessful visits after which an owner no longer stays */
 	WARM_AFTER = 2,		/* successful visits, within one wake, after which it stays */
+	QUIET_AFTER = 64,	/* and after which its socket no longer reports data: that takes system calls */
 	CROWD = 64,		/* polls with work for which a crowd is remembered */
 	ROUND = 32,		/* visits per poll */
 	EVENTS = 32,
@@ -47,6 +49,13 @@ static struct iw_turn *turn_first(const struct iw_cq *cq)
 	return container_of(cq->ready.head, struct iw_turn, link);
 }
 
+static void turn_loud(struct iw_turn *t)
+{
+	if (t->quiet)
+		t->calls->loud(t->owner);
+	t->quiet = false;
+}
+
 /* Whether an owner that had no more should be visited again, at a chance. */
 static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 {
@@ -55,7 +64,7 @@ static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 		t->full = 0;
 	}
 	t->misses = brought ? 0 : t->misses + 1;
-	t->full += brought && t->full < WARM_AFTER;
+	t->full += brought && t->full < QUIET_AFTER;
 	if (t->full < WARM_AFTER || t->misses > COLD_AFTER)
 		return false;
 	if (brought && cq->nready - cq->nmore >= CHANCES)
@@ -69,7 +78,8 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	struct iw_visit v;
 
 	turn_leave(cq, t);
-	v = t->calls->visit(t->owner, cq->staging, t->end);
+	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps);
+	v = t->calls->visit(t->owner, cq->staging, t->end, t->quiet);
 	if (t->hup && !v.ended)
 		t->calls->hangup(t->owner);
 	if (v.ended)
@@ -77,6 +87,8 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	t->more = v.more;
 	if (turn_worthwhile(cq, t, v.bytes > 0) || v.more)
 		turn_enter(cq, t);
+	else
+		turn_loud(t);
 	return v.bytes;
 }
 
@@ -163,6 +175,7 @@ void iw_cq_nap(struct iw_cq *cq)
 		struct iw_turn *t = turn_first(cq);
 
 		turn_leave(cq, t);
+		turn_loud(t);
 		if (t->more)
 			iw_turn_stir(t, t->fd);
 	}

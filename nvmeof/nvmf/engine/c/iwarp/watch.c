@@ -54,6 +54,7 @@ static void watch_to_sleep(struct iw_qp *qp)
 	atomic_store(&qp->watch, IW_WATCH_ASLEEP);
 	qp->seen_polls = watch_polls(qp);
 	iw_lock(&qp->lock);
+	iw_qp_loud(qp);
 	/* after the store above: a queue pair that gets stuck from here on calls for attention */
 	if (!qp->stream.rx.waits)
 		events |= EPOLLIN | EPOLLRDHUP;

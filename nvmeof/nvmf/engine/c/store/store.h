@@ -207,6 +207,18 @@ static inline bool store_streams(const struct store *store, size_t length)
 /* Copy into map; on return, all bytes are there (and stable, if memory_is_stable). */
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
 			    bool fua);
+/*
+ * Copy into the map of a ram store past the caches, if a write of this length goes that way: returns false if it does
+ * not, and then nothing was done.  The calling thread reads the new bytes at once.  Others do so after store_fence(),
+ * which has to come before anybody can know of the write: a fence for each write would take as long as its copy.
+ */
+bool store_memory_write_unfenced(struct store *store, uint64_t offset, const void *from, size_t length);
+static inline void store_fence(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_sfence();
+#endif
+}
 /* Make all writes stable.  Blocks if !memory_is_stable: not on a reactor. */
 uint16_t store_memory_flush(struct store *store);
 /*

@@ -79,6 +79,8 @@ void store_memory_submit(struct store_ring *ring, struct store *store, struct st
 bool store_memory_piece(struct store *store, struct store_io *io);
 /* Length of the next piece in bytes. */
 uint64_t store_memory_next(const struct store *store, const struct store_io *io);
+/* stream.c: copy past the caches; other processors may see the bytes only after a fence. */
+void store_stream_copy(void *to, const void *from, size_t length);
 /* persist.c: copy; on return, the bytes are in the persistence domain. */
 void store_persist_copy(void *to, const void *from, size_t length);
 bool store_persist_supported(void);

@@ -104,8 +104,7 @@ static void chunk_submit(struct chunk *chunk)
 	struct store *store = req->ns->store;
 
 	if (chunk->io.op == STORE_WRITE && namespace_copies(req))
-		chunk_stored(&chunk->io, store_memory_write(store, chunk->io.offset, chunk->io.buffer,
-							    chunk->length, req->fua));
+		chunk_stored(&chunk->io, namespace_copy(req, chunk->io.offset, chunk->io.buffer, chunk->length));
 	else
 		store_submit(req->qp->reactor->ring, store, &chunk->io);
 }

@@ -172,6 +172,18 @@ static inline bool namespace_copies(const struct target_request *req)
 	       store_memory_ready(store, req->offset, req->length);
 }
 
+/* Copy data of a Write for which namespace_copies(); the caller holds its latch. */
+static inline uint16_t namespace_copy(const struct target_request *req, uint64_t offset, const void *from, size_t length)
+{
+	struct store *store = req->ns->store;
+
+	/* other reactors use the blocks as soon as the latch is dropped: a single one, when it has posted the response */
+	if (req->ns->latches.shared || !store_memory_write_unfenced(store, offset, from, length))
+		return store_memory_write(store, offset, from, length, req->fua);
+	req->qp->reactor->unfenced = true;
+	return NVME_SUCCESS;
+}
+
 static inline void namespace_put(struct target_request *req)
 {
 	namespace_served(req);

@@ -154,8 +154,7 @@ static void write_capsule(struct latch *latch)
 	uint16_t status = 0;
 
 	if (!req->qp->dead)
-		status = store_memory_write(req->ns->store, req->offset, req->capsule, req->length,
-					    req->fua);
+		status = namespace_copy(req, req->offset, req->capsule, req->length);
 	latch_drop(req->qp->reactor, latch);
 	request_respond(req, status);
 }

@@ -262,6 +262,9 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	int rc;
 
 	r->wr[n - 1].next = NULL;
+	if (r->unfenced)
+		store_fence();
+	r->unfenced = false;
 	if (capture_on())
 		record_posts(qp, r->wr);
 	rc = ibv_post_send(qp->ibqp, r->wr, &bad);

@@ -55,6 +55,7 @@ struct reactor {
 	uint32_t short_waits;		/* recent waits not much longer than spin_ns: see reactor.c */
 	uint32_t responses;		/* posted and not completed */
 	uint32_t awaited;		/* other sends, and queue pairs that wait for any send to complete */
+	bool unfenced;			/* blocks were written that other processors may not see yet: see store.h */
 	bool waited;			/* SENDS_CHECK_MS passed without completions of responses */
 	uint64_t now;			/* ns, for this half of the turn; 0: not read yet */
 	bool stop;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A socket that is visited all the time reports nothing, until somebody waits for its reports. */
+#include "iwarp_pair.h"
+
+#include "qp.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+static struct iw_qp *b_qp(struct pair *p)
+{
+	return iw_qp(p->b.qp);
+}
+
+static bool is_quiet(struct pair *p)
+{
+	iw_lock(&b_qp(p)->lock);
+
+	bool quiet = b_qp(p)->stream.rx.quiet;
+
+	iw_unlock(&b_qp(p)->lock);
+	return quiet;
+}
+
+/* Returns whether b has received a message. */
+static bool message(struct pair *p)
+{
+	struct ibv_wc wc = { 0 };
+
+	post_recv(&p->b, 7, 0, 64);
+	post_send(&p->a, 1, IBV_WR_SEND, 0, 0, 64, 0, 0);
+	return next_wc(&p->b, &p->a, &wc) && !wc.status && wc.wr_id == 7;
+}
+
+static bool become_quiet(struct pair *p)
+{
+	double end = now_s() + CHECK_PATIENCE_S;
+
+	while (!is_quiet(p) && now_s() < end)
+		if (!message(p))
+			return false;
+	return is_quiet(p);
+}
+
+/* A thread that sleeps is woken by its socket, not by the helper. */
+static void sleeps(struct pair *p)
+{
+	struct pollfd pfd = { .fd = p->b.channel->fd, .events = POLLIN };
+	uint64_t helped = UINT64_MAX;
+	int ok = 1;
+
+	for (int tries = 0; tries < 20 && helped && ok; tries++) {
+		uint64_t before;
+		struct ibv_wc wc = { 0 };
+		struct ibv_cq *cq;
+		void *context;
+
+		ok &= become_quiet(p) && !ibv_req_notify_cq(p->b.cq, 0);
+		ok &= !is_quiet(p) && !ibv_poll_cq(p->b.cq, 1, &wc);
+		before = iwarp_get_stats()->helper_served;
+		post_recv(&p->b, 7, 0, 64);
+		post_send(&p->a, 1, IBV_WR_SEND, 0, 0, 64, 0, 0);
+		ok &= poll(&pfd, 1, CHECK_PATIENCE_S * 1000) == 1 &&
+		      !v->get_cq_event(p->b.channel, &cq, &context);
+		helped = iwarp_get_stats()->helper_served - before;
+		if (ok)
+			v->ack_cq_events(cq, 1);
+		ok &= next_wc(&p->b, &p->a, &wc) && !wc.status;
+	}
+	check(ok && !helped, "quiet: who sleeps is woken by the socket");
+}
+
+/* An application that no longer polls leaves the peer's READs to the helper, which sleeps between them. */
+static void unpolled(struct pair *p)
+{
+	double end = now_s() + CHECK_PATIENCE_S;
+	int ok = become_quiet(p);
+
+	for (int i = 0; i < 3; i++) {
+		struct ibv_wc wc = { 0 };
+
+		while (atomic_load(&b_qp(p)->watch) != IW_WATCH_ASLEEP && now_s() < end)
+			usleep(1000);
+		ok &= atomic_load(&b_qp(p)->watch) == IW_WATCH_ASLEEP && !is_quiet(p);
+		post_send(&p->a, 9, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 64, (uintptr_t)p->b.mem, p->b.mr->rkey);
+		ok &= next_wc(&p->a, NULL, &wc) && !wc.status && wc.wr_id == 9;
+	}
+	check(ok, "quiet: who no longer polls is served by the helper");
+}
+
+/* Without traffic it leaves the line, and its messages are found by the reports again. */
+static void grows_cold(struct pair *p)
+{
+	enum { POLLS = 1000 };
+	int ok = become_quiet(p);
+	struct ibv_wc wc;
+
+	for (int i = 0; i < POLLS; i++)
+		ibv_poll_cq(p->b.cq, 1, &wc);
+	check(ok && !is_quiet(p) && message(p), "quiet: a cold one reports again");
+}
+
+void test_quiet(void)
+{
+	struct pair p;
+
+	check(!pair_open(&p, NULL), "quiet: connects");
+	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
+	sleeps(&p);
+	unpolled(&p);
+	grows_cold(&p);
+	check(become_quiet(&p), "quiet: a busy one does not report");
+	pair_close(&p);
+}
