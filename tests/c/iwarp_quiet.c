@@ -92,7 +92,7 @@ static void unpolled(struct pair *p)
 /* Without traffic it leaves the line, and its messages are found by the reports again. */
 static void grows_cold(struct pair *p)
 {
-	enum { POLLS = 1000 };
+	enum { POLLS = 5000 };
 	int ok = become_quiet(p);
 	struct ibv_wc wc;
 

@@ -21,7 +21,8 @@ enum {
 	CHANCES = 4,		/* owners that stay in line at a chance */
 	COLD_AFTER = 32,	/* unsuccessful visits after which an owner no longer stays */
 	WARM_AFTER = 2,		/* successful visits, within one wake, after which it stays */
-	QUIET_AFTER = 64,	/* and after which its socket no longer reports data: that takes system calls */
+	QUIET_AFTER = 64,	/* and after which its socket no longer reports data: that takes three system calls */
+	QUIET_COLD_AFTER = 1000,	/* unsuccessful visits after which it reports again */
 	CROWD = 64,		/* polls with work for which a crowd is remembered */
 	ROUND = 32,		/* visits per poll */
 	EVENTS = 32,
@@ -51,9 +52,11 @@ static struct iw_turn *turn_first(const struct iw_cq *cq)
 
 static void turn_loud(struct iw_turn *t)
 {
-	if (t->quiet)
-		t->calls->loud(t->owner);
+	if (!t->quiet)
+		return;
+	t->calls->loud(t->owner);
 	t->quiet = false;
+	t->full = WARM_AFTER;
 }
 
 /* Whether an owner that had no more should be visited again, at a chance. */
@@ -65,7 +68,7 @@ static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 	}
 	t->misses = brought ? 0 : t->misses + 1;
 	t->full += brought && t->full < QUIET_AFTER;
-	if (t->full < WARM_AFTER || t->misses > COLD_AFTER)
+	if (t->full < WARM_AFTER || t->misses > (t->quiet ? QUIET_COLD_AFTER : COLD_AFTER))
 		return false;
 	if (brought && cq->nready - cq->nmore >= CHANCES)
 		cq->crowd = CROWD;
@@ -78,7 +81,7 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	struct iw_visit v;
 
 	turn_leave(cq, t);
-	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps);
+	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps && !cq->crowd);
 	v = t->calls->visit(t->owner, cq->staging, t->end, t->quiet);
 	if (t->hup && !v.ended)
 		t->calls->hangup(t->owner);
