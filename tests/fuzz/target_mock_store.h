@@ -149,6 +149,16 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 	return NVME_SUCCESS;
 }
 
+bool store_memory_write_unfenced(struct store *store, uint64_t offset, const void *from, size_t length)
+{
+	enum { STREAMED = 1024 };	/* both ways are taken */
+
+	if (length < STREAMED)
+		return false;
+	store_memory_write(store, offset, from, length, false);
+	return true;
+}
+
 uint16_t store_memory_check_file(struct store *store, uint64_t offset, size_t length)
 {
 	REQUIRE(offset <= store->size && length <= store->size - offset);
