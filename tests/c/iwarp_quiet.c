@@ -71,6 +71,27 @@ static void sleeps(struct pair *p)
 	check(ok && !helped, "quiet: who sleeps is woken by the socket");
 }
 
+/* WRITEs complete nothing here: the CQ remains armed, however often it is polled, and a thread may sleep any time. */
+static void armed(struct pair *p)
+{
+	enum { WRITES = 1000 };
+	struct ibv_wc wc;
+	int quiet = 0;
+
+	ibv_req_notify_cq(p->b.cq, 0);
+	for (int i = 0; i < WRITES; i++) {
+		p->b.mem[64] = 0;
+		p->a.mem[0] = 1;
+		post_send(&p->a, 1, IBV_WR_RDMA_WRITE, 0, 0, 1, (uintptr_t)p->b.mem + 64, p->b.mr->rkey);
+		for (double end = now_s() + CHECK_PATIENCE_S; !*(volatile uint8_t *)&p->b.mem[64] && now_s() < end;) {
+			ibv_poll_cq(p->a.cq, 1, &wc);
+			ibv_poll_cq(p->b.cq, 1, &wc);
+		}
+		quiet += is_quiet(p);
+	}
+	check(!quiet && p->b.mem[64], "quiet: not while the CQ is armed (%d times)", quiet);
+}
+
 /* An application that no longer polls leaves the peer's READs to the helper, which sleeps between them. */
 static void unpolled(struct pair *p)
 {
@@ -107,6 +128,7 @@ void test_quiet(void)
 
 	check(!pair_open(&p, NULL), "quiet: connects");
 	fcntl(p.b.channel->fd, F_SETFL, O_NONBLOCK);
+	armed(&p);
 	sleeps(&p);
 	unpolled(&p);
 	grows_cold(&p);

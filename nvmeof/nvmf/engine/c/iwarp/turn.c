@@ -81,7 +81,7 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	struct iw_visit v;
 
 	turn_leave(cq, t);
-	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps && !cq->crowd);
+	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps && !cq->crowd && !iw_cq_left_armed(cq));
 	v = t->calls->visit(t->owner, cq->staging, t->end, t->quiet);
 	if (t->hup && !v.ended)
 		t->calls->hangup(t->owner);
