@@ -103,11 +103,13 @@ static void qp_quiet(struct iw_qp *qp)
 	int room;
 	socklen_t size = sizeof(room);
 
-	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) != IW_WATCH_TICK ||
-	    qp->qp.send_cq != qp->qp.recv_cq || getsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVBUF, &room, &size))
+	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) != IW_WATCH_TICK || qp->qp.send_cq != qp->qp.recv_cq)
 		return;
-	room /= 4;
-	qp->stream.rx.quiet = !setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
+	if (!getsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVBUF, &room, &size)) {
+		room /= 4;
+		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
+	}
+	qp->stream.rx.quiet = true;	/* also where the kernel has no such mark: it is not asked again each time */
 }
 
 void iw_qp_loud(struct iw_qp *qp)
