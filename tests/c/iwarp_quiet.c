@@ -43,14 +43,14 @@ static bool become_quiet(struct pair *p)
 	return is_quiet(p);
 }
 
-/* A thread that sleeps is woken by its socket, not by the helper. */
+/* A thread that sleeps is woken by its socket, not by the helper, which takes over only if the machine is slow. */
 static void sleeps(struct pair *p)
 {
+	enum { TRIES = 20 };
 	struct pollfd pfd = { .fd = p->b.channel->fd, .events = POLLIN };
-	uint64_t helped = UINT64_MAX;
-	int ok = 1;
+	int ok = 1, helped = 0;
 
-	for (int tries = 0; tries < 20 && helped && ok; tries++) {
+	for (int i = 0; i < TRIES && ok; i++) {
 		uint64_t before;
 		struct ibv_wc wc = { 0 };
 		struct ibv_cq *cq;
@@ -63,12 +63,12 @@ static void sleeps(struct pair *p)
 		post_send(&p->a, 1, IBV_WR_SEND, 0, 0, 64, 0, 0);
 		ok &= poll(&pfd, 1, CHECK_PATIENCE_S * 1000) == 1 &&
 		      !v->get_cq_event(p->b.channel, &cq, &context);
-		helped = iwarp_get_stats()->helper_served - before;
+		helped += iwarp_get_stats()->helper_served != before;
 		if (ok)
 			v->ack_cq_events(cq, 1);
 		ok &= next_wc(&p->b, &p->a, &wc) && !wc.status;
 	}
-	check(ok && !helped, "quiet: who sleeps is woken by the socket");
+	check(ok && helped < TRIES / 2, "quiet: who sleeps is woken by the socket (%d times by the helper)", helped);
 }
 
 /* WRITEs complete nothing here: the CQ remains armed, however often it is polled, and a thread may sleep any time. */

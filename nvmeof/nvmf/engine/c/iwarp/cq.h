@@ -27,16 +27,17 @@ enum {
 struct iw_visit {
 	int bytes;			/* received */
 	bool more;			/* there is more to receive, or another thread is receiving */
+	bool quiet;			/* the socket reports data only if there is a lot */
 	bool ended;
 };
 
 struct iw_turn_calls {
 	/*
 	 * Receive and send within bounds that leave time for the others.  to_end: continue after a short receive.
-	 * quiet: until loud() is called, the CQ visits the owner often, so that its socket need not report data.
+	 * quiet: until loud() is called, the CQ visits the owner often, so that its socket need not report a little data.
 	 */
 	struct iw_visit (*visit)(void *owner, uint8_t *staging, bool to_end, bool quiet);
-	/* From now on the socket must report data, also what has arrived already. */
+	/* From now on the socket must report all data, also what has arrived already. */
 	void (*loud)(void *owner);
 	/* epoll reported the end of the connection, which an owner that receives nothing does not notice. */
 	void (*hangup)(void *owner);
@@ -53,7 +54,7 @@ struct iw_turn {
 	bool more;			/* there is work; if false, there may be some */
 	bool end;			/* epoll reported the stream's end: receive until it is reached */
 	bool hup;
-	bool quiet;			/* its socket need not report data */
+	bool quiet;			/* the last visit left it so; the helper may have ended that since */
 	uint8_t full;			/* visits with a result, since nap */
 	unsigned int misses;		/* consecutive visits without a result */
 	uint32_t nap;			/* cq->naps at that time */
@@ -124,7 +125,10 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool 
 /* A queue pair is destroyed: remove its completions, which can no longer be attributed. */
 void iw_cq_forget(struct iw_cq *cq, uint32_t qp_num);
 bool iw_cq_armed(struct iw_cq *cq);
-/* The same without the lock, for the thread that arms it: a different one may have disarmed it just now. */
+/*
+ * The same without the lock: a different thread may have disarmed it just now.  For the thread that arms it, and under
+ * progress, which iw_cq_nap() takes after it was armed.
+ */
 static inline bool iw_cq_left_armed(const struct iw_cq *cq)
 {
 	return atomic_load_explicit(&cq->armed, memory_order_relaxed) != IW_DISARMED;

@@ -95,8 +95,9 @@ static void qp_receive(struct iw_qp *qp, struct iw_intake *in)
 /* ---- reports of the socket ---- */
 
 /*
- * A low-water mark that is seldom reached, and for which the kernel does not enlarge the socket's buffer.  Only while
- * the helper looks by itself whether the CQ is still polled: a report is what wakes it.
+ * A low-water mark that is seldom reached, and small enough that the kernel does not enlarge the socket's buffer for it
+ * (unless packets take eight times their bytes).  Only while the helper looks by itself whether the CQ is still polled:
+ * a report is what wakes it.
  */
 static void qp_quiet(struct iw_qp *qp)
 {
@@ -106,7 +107,7 @@ static void qp_quiet(struct iw_qp *qp)
 	if (atomic_load_explicit(&qp->watch, memory_order_relaxed) != IW_WATCH_TICK || qp->qp.send_cq != qp->qp.recv_cq)
 		return;
 	if (!getsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVBUF, &room, &size)) {
-		room /= 4;
+		room /= 8;
 		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
 	}
 	qp->stream.rx.quiet = true;	/* also where the kernel has no such mark: it is not asked again each time */
@@ -139,7 +140,7 @@ static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_onl
 	struct iw_visit v = { 0 };
 
 	if (!section)
-		return (struct iw_visit){ .more = true };
+		return (struct iw_visit){ .more = true, .quiet = quiet };
 	if (iw_qp_state(qp) == IBV_QPS_RTS && s->tx.blocked)
 		iw_qp_send(qp);
 	if (iw_qp_state(qp) == IBV_QPS_RTS) {	/* sending may have failed */
@@ -154,8 +155,9 @@ static struct iw_visit qp_visit(struct iw_qp *qp, uint8_t *staging, bool try_onl
 		v.bytes = in.bytes;
 		v.more = !in.drained || s->tx.yielded;
 		s->tx.yielded = false;
-		if (quiet && !s->rx.quiet)
+		if (quiet && !s->rx.quiet && iw_qp_state(qp) == IBV_QPS_RTS)
 			qp_quiet(qp);
+		v.quiet = s->rx.quiet;
 	} else if (iw_qp_state(qp) != IBV_QPS_ERR) {
 		v.more = true;	/* attached, about to be started */
 	}

@@ -22,7 +22,7 @@ enum {
 	COLD_AFTER = 32,	/* unsuccessful visits after which an owner no longer stays */
 	WARM_AFTER = 2,		/* successful visits, within one wake, after which it stays */
 	QUIET_AFTER = 64,	/* and after which its socket no longer reports data: that takes three system calls */
-	QUIET_COLD_AFTER = 1000,	/* unsuccessful visits after which it reports again */
+	ALONE_COLD_AFTER = 1000,	/* unsuccessful visits after which it reports again, if no other is in line */
 	CROWD = 64,		/* polls with work for which a crowd is remembered */
 	ROUND = 32,		/* visits per poll */
 	EVENTS = 32,
@@ -68,11 +68,17 @@ static bool turn_worthwhile(struct iw_cq *cq, struct iw_turn *t, bool brought)
 	}
 	t->misses = brought ? 0 : t->misses + 1;
 	t->full += brought && t->full < QUIET_AFTER;
-	if (t->full < WARM_AFTER || t->misses > (t->quiet ? QUIET_COLD_AFTER : COLD_AFTER))
+	if (t->full < WARM_AFTER || t->misses > (t->quiet && !cq->nready ? ALONE_COLD_AFTER : COLD_AFTER))
 		return false;
 	if (brought && cq->nready - cq->nmore >= CHANCES)
 		cq->crowd = CROWD;
 	return !cq->crowd && cq->nready - cq->nmore < CHANCES;
+}
+
+/* Whether nobody needs the reports of its socket: not while the CQ is armed, because a thread may sleep at any time. */
+static bool turn_is_hot(const struct iw_cq *cq, const struct iw_turn *t)
+{
+	return t->full == QUIET_AFTER && t->nap == cq->naps && !cq->crowd && !iw_cq_left_armed(cq);
 }
 
 /* Receive for an owner, and decide whether it stays in line.  Returns the bytes received. */
@@ -81,13 +87,13 @@ static int turn_visit(struct iw_cq *cq, struct iw_turn *t)
 	struct iw_visit v;
 
 	turn_leave(cq, t);
-	t->quiet = t->quiet || (t->full == QUIET_AFTER && t->nap == cq->naps && !cq->crowd && !iw_cq_left_armed(cq));
-	v = t->calls->visit(t->owner, cq->staging, t->end, t->quiet);
+	v = t->calls->visit(t->owner, cq->staging, t->end, t->quiet || turn_is_hot(cq, t));
 	if (t->hup && !v.ended)
 		t->calls->hangup(t->owner);
 	if (v.ended)
 		return 0;
 	t->more = v.more;
+	t->quiet = v.quiet;
 	if (turn_worthwhile(cq, t, v.bytes > 0) || v.more)
 		turn_enter(cq, t);
 	else

@@ -93,6 +93,7 @@ void iw_reap(struct iw_qp *qp)
 	int fd = qp->stream.fd;
 	uint8_t *words = qp->last_words;
 
+	iw_qp_loud(qp);		/* what the peer still sends is dropped: unread, it would make close() send a reset */
 	qp->stream.fd = -1;
 	qp->last_words = NULL;
 	iw_unlock(&qp->lock);

@@ -16,7 +16,7 @@ enum {
 	PIECE_WRITTEN = 1 << 20,	/* about 0.2 ms of stores */
 	/* Larger copies go past the caches: they would evict other data, and need not read what they overwrite. */
 	STREAMED_SMALL = 32 << 10,	/* in a store that the last cache can hold */
-	STREAMED_LARGE = 4 << 10,	/* as soon as it is worthwhile at all: see stream.c */
+	STREAMED_LARGE = 4 << 10,	/* in a larger one */
 	CACHE_USUAL = 32 << 20,		/* the last cache where the system does not say its size */
 };
 

@@ -210,7 +210,7 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 /*
  * Copy into the map of a ram store past the caches, if a write of this length goes that way: returns false if it does
  * not, and then nothing was done.  The calling thread reads the new bytes at once.  Others do so after store_fence(),
- * which has to come before anybody can know of the write: a fence for each write would take as long as its copy.
+ * which has to come before they are told of the write: a fence for each write would take as long as its copy.
  */
 bool store_memory_write_unfenced(struct store *store, uint64_t offset, const void *from, size_t length);
 static inline void store_fence(void)

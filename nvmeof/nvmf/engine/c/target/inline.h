@@ -177,7 +177,10 @@ static inline uint16_t namespace_copy(const struct target_request *req, uint64_t
 {
 	struct store *store = req->ns->store;
 
-	/* other reactors use the blocks as soon as the latch is dropped: a single one, when it has posted the response */
+	/*
+	 * With several reactors, others may use the blocks as soon as the latch is dropped.  With one, nobody else knows
+	 * of the write before its response, and post_chain() has the fence.
+	 */
 	if (req->ns->latches.shared || !store_memory_write_unfenced(store, offset, from, length))
 		return store_memory_write(store, offset, from, length, req->fua);
 	req->qp->reactor->unfenced = true;
