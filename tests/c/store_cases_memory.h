@@ -116,7 +116,7 @@ static void test_pmem(struct store_ring *ring)
 	stat(store->path, &st);
 	check(st.st_blocks * 512 >= 2 * MIB, "pmem: its blocks are allocated");
 	check(store->volatile_write_cache == !store->memory_is_stable, "pmem: cache as stability");
-	store->streamed = 512;
+	store->streamed_unfenced = 512;
 	check(!store_memory_write_unfenced(store, 0, area, 4096), "pmem: no write is without a fence");
 	test_model(ring, store);
 	test_queue(ring, store);

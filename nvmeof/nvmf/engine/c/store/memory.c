@@ -20,7 +20,7 @@ enum {
 	CACHE_USUAL = 32 << 20,		/* the last cache where the system does not say its size */
 };
 
-/* Bytes of the last cache that a processor uses; sysconf() would count all of a processor's package. */
+/* Bytes of the last cache that a processor uses. */
 static size_t last_cache(void)
 {
 	FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
@@ -34,14 +34,21 @@ static size_t last_cache(void)
 	return kib ? (size_t)kib << 10 : CACHE_USUAL;
 }
 
+/*
+ * With a fence each, 4 KiB past the caches pay off only in a store that no cache of the processor's package holds, which
+ * is what sysconf() counts: 4 KiB writes by two reactors were 6 % slower otherwise (Zen 5).
+ */
 void store_memory_mapped(struct store *store)
 {
-	store->streamed = store->map_length > last_cache() ? STREAMED_LARGE : STREAMED_SMALL;
+	const long all = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+	store->streamed = store->map_length > (size_t)(all > 0 ? all : CACHE_USUAL) ? STREAMED_LARGE : STREAMED_SMALL;
+	store->streamed_unfenced = store->map_length > last_cache() ? STREAMED_LARGE : STREAMED_SMALL;
 }
 
 bool store_memory_write_unfenced(struct store *store, uint64_t offset, const void *from, size_t length)
 {
-	if (store->fd >= 0 || !store_streams(store, length))
+	if (!store_streams_unfenced(store, length))
 		return false;
 	store_stream_copy(store->map + offset, from, length);
 	return true;

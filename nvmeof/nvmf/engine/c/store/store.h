@@ -78,7 +78,8 @@ struct store {
 	char *path;			/* NULL for ram and null */
 	uint8_t *map;			/* ram, pmem: the bytes; else NULL */
 	size_t map_length;		/* bytes to register: at least size; never changes */
-	uint32_t streamed;		/* map: writes of so many bytes or more go past the caches */
+	uint32_t streamed;		/* map: writes of so many bytes or more go past the caches, with a fence each */
+	uint32_t streamed_unfenced;	/* the same for those that need no fence of their own */
 	uint64_t *touched;		/* see store_memory_ready(); NULL: all pages are ready */
 	struct store_redo *redo;	/* NULL: a power loss may tear a block that is being written */
 	uint64_t reserved;		/* bytes at the end of the file that do not belong to the namespace */
@@ -203,6 +204,10 @@ static inline bool store_memory_ready(const struct store *store, uint64_t offset
 static inline bool store_streams(const struct store *store, size_t length)
 {
 	return length >= store->streamed || (store->fd >= 0 && store->memory_is_stable);
+}
+static inline bool store_streams_unfenced(const struct store *store, size_t length)
+{
+	return length >= store->streamed_unfenced && store->fd < 0;
 }
 /* Copy into map; on return, all bytes are there (and stable, if memory_is_stable). */
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,

@@ -14,7 +14,7 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 	uint64_t blocks = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
 	uint64_t offset = slba << ns->block_shift, length = sqe->sgl.plain.length;
 
-	if (!store_streams(ns->store, length) && slba < blocks && length <= (blocks - slba) << ns->block_shift)
+	if (!namespace_streams(ns, length) && slba < blocks && length <= (blocks - slba) << ns->block_shift)
 		expect_bytes(ns->store->map + offset, length, true);
 }
 

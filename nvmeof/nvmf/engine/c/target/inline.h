@@ -172,14 +172,20 @@ static inline bool namespace_copies(const struct target_request *req)
 	       store_memory_ready(store, req->offset, req->length);
 }
 
+/* Whether a write of this length goes past the caches. */
+static inline bool namespace_streams(const struct target_namespace *ns, size_t length)
+{
+	return store_streams(ns->store, length) || (!ns->latches.shared && store_streams_unfenced(ns->store, length));
+}
+
 /* Copy data of a Write for which namespace_copies(); the caller holds its latch. */
 static inline uint16_t namespace_copy(const struct target_request *req, uint64_t offset, const void *from, size_t length)
 {
 	struct store *store = req->ns->store;
 
 	/*
-	 * With several reactors, others may use the blocks as soon as the latch is dropped.  With one, nobody else knows
-	 * of the write before its response, and post_chain() has the fence.
+	 * Several reactors may use the blocks as soon as the latch is dropped.  With one, nobody knows of the write before
+	 * its response, and post_chain() has the fence.
 	 */
 	if (req->ns->latches.shared || !store_memory_write_unfenced(store, offset, from, length))
 		return store_memory_write(store, offset, from, length, req->fua);
