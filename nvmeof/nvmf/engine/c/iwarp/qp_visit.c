@@ -94,6 +94,9 @@ static void qp_receive(struct iw_qp *qp, struct iw_intake *in)
 
 /* ---- reports of the socket ---- */
 
+/* Below its mark the kernel acknowledges each segment at once: with large data that costs more than reports do. */
+enum { QUIET_BIG = 32 << 10 };
+
 /*
  * A low-water mark that is seldom reached, and small enough that the kernel does not enlarge the socket's buffer for it
  * (unless packets take eight times their bytes).  Only while the helper looks by itself whether the CQ is still polled:
@@ -108,6 +111,8 @@ static void qp_quiet(struct iw_qp *qp)
 		return;
 	if (!getsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVBUF, &room, &size)) {
 		room /= 8;
+		if (qp->stream.rx.big && room > QUIET_BIG)
+			room = QUIET_BIG;
 		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
 	}
 	qp->stream.rx.quiet = true;	/* also where the kernel has no such mark: it is not asked again each time */
