@@ -49,6 +49,30 @@ static void test_streamed(struct store_ring *ring)
 	close_store(ring, large);
 }
 
+/* Without a fence each, the last cache of one processor counts, as sysfs has it. */
+static void test_last_cache(struct store_ring *ring)
+{
+	char root[] = "/tmp/store-test-XXXXXX", path[256];
+	struct store *fits, *exceeds;
+
+	if (!check(mkdtemp(root) != NULL, "a folder for sysfs"))
+		return;
+	snprintf(path, sizeof(path), "mkdir -p %s/devices/system/cpu/cpu0/cache/index3 && "
+		 "echo 2048K > %s/devices/system/cpu/cpu0/cache/index3/size", root, root);
+	check(!system(path), "sysfs with a cache of 2 MiB");
+	store_sysfs = root;
+	fits = open_store("ram", NULL, 2 * MIB, 512, 0, false);
+	exceeds = open_store("ram", NULL, 3 * MIB, 512, 0, false);
+	store_sysfs = "/sys";
+	check(!store_streams_unfenced(fits, 4096) && store_streams_unfenced(fits, 32768) &&
+	      store_streams_unfenced(exceeds, 4096) && !store_streams(exceeds, 4096),
+	      "ram: 4 KiB go past a cache of 2 MiB if the store has more");
+	close_store(ring, fits);
+	close_store(ring, exceeds);
+	snprintf(path, sizeof(path), "rm -r %s", root);
+	check(!system(path), "and remove it");
+}
+
 static void test_ram(struct store_ring *ring)
 {
 	struct store *store = open_store("ram", NULL, 64 * MIB + 100, 512, 0, false);

@@ -76,6 +76,7 @@ static void test_engine(const char *name)
 	test_null(ring);
 	test_ram(ring);
 	test_streamed(ring);
+	test_last_cache(ring);
 	test_plain_pmem(ring);
 	if (shm_folder[0]) {
 		test_pmem(ring);

@@ -23,9 +23,12 @@ enum {
 /* Bytes of the last cache that a processor uses. */
 static size_t last_cache(void)
 {
-	FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+	char path[256];
 	unsigned kib = 0;
+	FILE *file;
 
+	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu0/cache/index3/size", store_sysfs);
+	file = fopen(path, "re");
 	if (file) {
 		if (fscanf(file, "%uK", &kib) != 1)
 			kib = 0;
@@ -59,16 +62,12 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 {
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
-	if (store->redo && length <= STORE_REDO_DATA && !((offset | length) & 511)) {
+	if (store->redo && length <= STORE_REDO_DATA && !((offset | length) & 511))
 		store_redo_write(store, offset, from, length);
-	} else if (!store_streams(store, length)) {
-		memcpy(store->map + offset, from, length);
-	} else if (store->fd >= 0) {
+	else if (store_streams(store, length))
 		store_persist_copy(store->map + offset, from, length);
-	} else {
-		store_stream_copy(store->map + offset, from, length);
-		store_fence();
-	}
+	else
+		memcpy(store->map + offset, from, length);
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
 	return fua && store_needs_sync(store) ? store_memory_flush(store) : NVME_SUCCESS;
