@@ -7,6 +7,7 @@
  * Runs under qp->lock, on the thread that posts or polls.
  */
 #include "util/crc32c.h"
+#include "util/fetch.h"
 #include "tx.h"
 
 /* Add the bytes written to buf since the last vector as a vector. */
@@ -173,6 +174,34 @@ static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr
 	return b->err == IW_OK ? 1 : -1;
 }
 
+/* The beginning of the next WRITE's payload, or NULL; in a target's queue, a response follows each WRITE. */
+static const struct ibv_sge *next_written(const struct iw_stream *s, uint32_t sq)
+{
+	for (uint32_t i = sq + 1; i != s->sq_head && i - sq <= 2; i++) {
+		const struct ibv_sge *sge = s->sq_sge + (size_t)(i & (s->sq_size - 1)) * s->cap.max_send_sge;
+		const struct iw_swr *wr = iw_sq(s, i);
+
+		if (wr->rdmap == RDMAP_WRITE && wr->num_sge && !wr->inline_data)
+			return sge;
+	}
+	return NULL;
+}
+
+/* Fetch what is read next: this payload when the batch is sent, or after the CRC of this one, the next payload. */
+static inline __attribute__((always_inline)) void fetch_payload(const struct iw_stream *s, const struct tx_batch *b,
+								const struct iovec *iov, bool last)
+{
+	const struct ibv_sge *next;
+
+	if (!s->crc) {
+		fetch_to_send(iov->iov_base, iov->iov_len);
+	} else if (last) {
+		next = next_written(s, b->at.sq);
+		if (next)
+			fetch_to_send((const void *)(uintptr_t)next->addr, next->length);
+	}
+}
+
 static void work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
 			bool last)
 {
@@ -221,6 +250,8 @@ static bool put_work(struct iw_stream *s, struct tx_batch *b)
 	n = work_iov(s, b, wr, len, iov);
 	if (n < 0)
 		return false;
+	if (wr->rdmap == RDMAP_WRITE && len > TX_COPY_MAX)
+		fetch_payload(s, b, iov, last);
 	work_header(s, b, wr, len, last);
 	b->len += hl;
 	put_payload(s, b, start, iov, n, len);

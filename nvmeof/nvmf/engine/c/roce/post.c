@@ -4,6 +4,7 @@
  * application's threads, under the lock of the queue pair.
  */
 #include "qp.h"
+#include "util/fetch.h"
 
 static int set_bind(struct ro_swr *w, const struct ibv_send_wr *wr)
 {
@@ -133,6 +134,8 @@ static int post_one(struct ro_qp *qp, const struct ibv_send_wr *wr)
 		}
 		w.inline_data = true;
 	}
+	if (w.kind == RO_WRITE && num_sge && !w.inline_data)
+		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length);
 	r->sq[slot] = w;
 	r->head++;
 	return 0;

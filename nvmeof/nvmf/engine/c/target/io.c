@@ -8,7 +8,7 @@
  * with protection information, so the NVM Command Set gives them no meaning.  Reactor's thread.
  */
 #include "target/calls.h"
-#include "target/expect.h"
+#include "util/fetch.h"
 
 #include <string.h>
 
@@ -105,7 +105,7 @@ static void read_in_place(struct target_request *req, const struct ns_window *wi
 
 	req->source = window->base + (req->offset & window->mask);
 	req->source_lkey = window->lkey;
-	expect_bytes(req->source, req->length, false);	/* sent after all commands of this iteration have begun */
+	fetch_to_send(req->source, req->length);	/* sent after all commands of this iteration have begun */
 	request_respond(req, status);
 }
 
