@@ -4,6 +4,7 @@
  * removed and lost while others have commands outstanding.
  */
 #include "check.h"
+#include "host/internal.h"
 #include "host_rig.h"
 #include "mini_target.h"
 
@@ -119,7 +120,7 @@ static bool contents(const struct world *w, unsigned i)
 	return true;
 }
 
-/* More queues than fit the first completion queue, each with a full queue of commands. */
+/* More queues than fit the original completion queue, which is enlarged, each with a full queue of commands. */
 static void test_many(void)
 {
 	struct world w;
@@ -130,6 +131,7 @@ static void test_many(void)
 		memset(w.m->store->map + (size_t)i * 512, (int)i + 1, 512);
 	for (unsigned i = 0; i < QUEUES; i++)
 		join(&w, i);
+	CHECK(w.group->ncqs == 1, "%u completion queues, each of which every poll visits", w.group->ncqs);
 	for (unsigned n = 0; n < SIZE - 1; n++)
 		for (unsigned i = 0; i < QUEUES; i++)
 			ask(&w, i, n % 3);	/* some doorbells wait for the poll */

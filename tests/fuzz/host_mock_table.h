@@ -46,6 +46,13 @@ static struct ibv_cq *mock_create_cq(struct ibv_context *c, int cqe, void *cq_co
 	return &made->cq;
 }
 
+static int mock_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	(void)cq;
+	(void)cqe;
+	return ENOSYS;
+}
+
 static int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	if (init->cap.max_inline_data > mock.inline_most) {
@@ -166,6 +173,7 @@ static const struct verbs mock_verbs = {
 	.create_comp_channel = mock_comp_channel,
 	.destroy_comp_channel = mock_destroy_comp_channel,
 	.create_cq = mock_create_cq,
+	.resize_cq = mock_resize_cq,
 	.destroy_cq = mock_destroy_cq,
 	.get_cq_event = mock_get_cq_event,
 	.ack_cq_events = mock_ack_cq_events,

@@ -150,6 +150,25 @@ static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared
 	return 0;
 }
 
+/* Enlarge the last completion queue by this number of entries; returns whether the device can. */
+static bool group_enlarge_cq(struct host_poll_group *g, uint32_t entries)
+{
+	const uint64_t most = g->device->attr.max_cqe > 0 ? (uint64_t)g->device->attr.max_cqe : INT32_MAX;
+	struct host_cq *cq = g->ncqs ? &g->cqs[g->ncqs - 1] : NULL;
+	uint64_t size;
+
+	if (!cq || (uint64_t)cq->reserved + entries > most)
+		return false;
+	for (size = cq->entries; size < (uint64_t)cq->reserved + entries;)
+		size *= 2;
+	if (size > most)
+		size = most;
+	if (g->verbs->resize_cq(cq->cq, (int)size))
+		return false;
+	cq->entries = (uint32_t)size;
+	return true;
+}
+
 static int group_reserve(struct host_queue *q, uint32_t entries)
 {
 	struct host_poll_group *g = q->group;
@@ -157,7 +176,9 @@ static int group_reserve(struct host_queue *q, uint32_t entries)
 
 	while (i < g->ncqs && g->cqs[i].entries - g->cqs[i].reserved < entries)
 		i++;
-	if (i == g->ncqs) {
+	if (i == g->ncqs && group_enlarge_cq(g, entries)) {
+		i--;	/* one queue takes less time to poll than several */
+	} else if (i == g->ncqs) {
 		const int ret = group_add_cq(g, entries, !q->own_group);
 
 		if (ret)

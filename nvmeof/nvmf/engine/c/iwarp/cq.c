@@ -88,34 +88,36 @@ int iw_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* A full ring is an error of the application; the ring grows, so that no completion is lost. */
-static void cq_grow(struct iw_cq *cq)
+/* Double the ring; false if there is no memory. */
+static bool cq_grow(struct iw_cq *cq)
 {
 	uint32_t head = cq->head, tail = cq->tail, size = (cq->mask + 1) * 2;
 	struct ibv_wc *ring = malloc(size * sizeof(*ring));
 
 	if (!ring)
-		abort();	/* a lost completion would corrupt memory later */
+		return false;
 	for (uint32_t i = tail; i != head; i++)
 		ring[i & (size - 1)] = cq->ring[i & cq->mask];
 	free(cq->ring);
 	cq->ring = ring;
 	cq->mask = size - 1;
+	return true;
 }
 
 int iw_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct iw_cq *cq = iw_cq(ibcq);
+	bool grown = true;
 
 	if (cqe < 1 || cqe > IW_MAX_CQE)
 		return EINVAL;
 	/* the ring grows on demand: it is never made smaller */
 	iw_lock(&cq->ring_lock);
-	while (cq->mask + 1 < (uint32_t)cqe)
-		cq_grow(cq);
+	while (grown && cq->mask + 1 < (uint32_t)cqe)
+		grown = cq_grow(cq);
 	ibcq->cqe = (int)(cq->mask + 1);
 	iw_unlock(&cq->ring_lock);
-	return 0;
+	return grown ? 0 : ENOMEM;
 }
 
 void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool solicited)
@@ -127,7 +129,8 @@ void iw_cq_push(struct iw_cq *cq, const struct ibv_wc *wc, unsigned int n, bool 
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
 	while (head + n - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask + 1)
-		cq_grow(cq);
+		if (!cq_grow(cq))	/* a full ring is an error of the application */
+			abort();	/* a lost completion would corrupt memory later */
 	for (unsigned int i = 0; i < n; i++)
 		cq->ring[head++ & cq->mask] = wc[i];
 	atomic_store_explicit(&cq->head, head, memory_order_release);

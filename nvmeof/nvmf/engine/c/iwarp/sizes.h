@@ -9,7 +9,7 @@ enum {
 	IW_MAX_WR = 32768,
 	IW_MAX_SRQ_WR = 1 << 20,
 	IW_MAX_IRD = 128,
-	IW_MAX_CQE = 1 << 20,
+	IW_MAX_CQE = 1 << 23,		/* one queue for 20,000 connections: a poll of each queue takes time */
 	IW_STAGING = 256 * 1024,
 };
 
