@@ -150,7 +150,7 @@ static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared
 	return 0;
 }
 
-/* Enlarge the last completion queue by this number of entries; returns whether the device can. */
+/* Enlarge the last completion queue until it has room for this number of entries; returns whether the device can. */
 static bool group_enlarge_cq(struct host_poll_group *g, uint32_t entries)
 {
 	const uint64_t most = g->device->attr.max_cqe > 0 ? (uint64_t)g->device->attr.max_cqe : INT32_MAX;

@@ -9,8 +9,8 @@
 #include "target/expect.h"
 #include "target/wr.h"
 
-/* Memory that is about to be written. */
-static void expect_bytes(const uint8_t *at, size_t length)
+/* Memory that is about to be written.  Always inlined: see util/fetch.h. */
+static inline __attribute__((always_inline)) void expect_bytes(const uint8_t *at, size_t length)
 {
 	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor prefetches the rest without help */
 
