@@ -117,11 +117,15 @@ static int group_comp_channel(struct host_poll_group *g)
 
 /* ---- completion queues ---- */
 
+static uint32_t group_most(const struct host_poll_group *g)
+{
+	return g->device->attr.max_cqe > 0 ? (uint32_t)g->device->attr.max_cqe : INT32_MAX;
+}
+
 /* Add a completion queue, as large as all earlier ones together. */
 static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared)
 {
-	const uint32_t most = g->device->attr.max_cqe > 0 ? (uint32_t)g->device->attr.max_cqe :
-							    UINT32_MAX;
+	const uint32_t most = group_most(g);
 	struct host_cq *cqs = realloc(g->cqs, (g->ncqs + 1) * sizeof(*cqs));
 	uint32_t wanted = shared ? GROUP_ENTRIES : entries;
 
@@ -150,23 +154,17 @@ static int group_add_cq(struct host_poll_group *g, uint32_t entries, bool shared
 	return 0;
 }
 
-/* Enlarge the last completion queue until it has room for this number of entries; returns whether the device can. */
-static bool group_enlarge_cq(struct host_poll_group *g, uint32_t entries)
+/*
+ * Whether a completion queue has room for more entries.  The last one is enlarged if necessary: one queue takes less time
+ * to poll than several, and serves its queues equally.
+ */
+static bool group_has_room(struct host_poll_group *g, unsigned i, uint32_t entries)
 {
-	const uint64_t most = g->device->attr.max_cqe > 0 ? (uint64_t)g->device->attr.max_cqe : INT32_MAX;
-	struct host_cq *cq = g->ncqs ? &g->cqs[g->ncqs - 1] : NULL;
-	uint64_t size;
+	struct host_cq *cq = &g->cqs[i];
+	const uint64_t needed = (uint64_t)cq->reserved + entries;
 
-	if (!cq || (uint64_t)cq->reserved + entries > most)
-		return false;
-	for (size = cq->entries; size < (uint64_t)cq->reserved + entries;)
-		size *= 2;
-	if (size > most)
-		size = most;
-	if (g->verbs->resize_cq(cq->cq, (int)size))
-		return false;
-	cq->entries = (uint32_t)size;
-	return true;
+	return needed <= cq->entries ||
+	       (i + 1 == g->ncqs && verbs_enlarge_cq(g->verbs, cq->cq, &cq->entries, needed, group_most(g)));
 }
 
 static int group_reserve(struct host_queue *q, uint32_t entries)
@@ -174,11 +172,9 @@ static int group_reserve(struct host_queue *q, uint32_t entries)
 	struct host_poll_group *g = q->group;
 	unsigned i = 0;
 
-	while (i < g->ncqs && g->cqs[i].entries - g->cqs[i].reserved < entries)
+	while (i < g->ncqs && !group_has_room(g, i, entries))
 		i++;
-	if (i == g->ncqs && group_enlarge_cq(g, entries)) {
-		i--;	/* one queue takes less time to poll than several */
-	} else if (i == g->ncqs) {
+	if (i == g->ncqs) {
 		const int ret = group_add_cq(g, entries, !q->own_group);
 
 		if (ret)

@@ -71,17 +71,10 @@ static struct reactor_cq *cq_create(struct reactor *reactor, struct target_devic
 /* Enlarge the queue if necessary; return whether it has room for more entries. */
 static bool cq_has_room(struct reactor_cq *rcq, uint32_t entries, uint32_t limit)
 {
-	uint64_t needed = (uint64_t)rcq->reserved + entries, size = rcq->entries;
+	uint64_t needed = (uint64_t)rcq->reserved + entries;
 
-	if (needed <= size)
-		return true;
-	while (size < needed)
-		size *= 2;
-	size = size > limit ? limit : size;
-	if (size < needed || rcq->device->verbs->resize_cq(rcq->cq, (int)size))
-		return false;
-	rcq->entries = (uint32_t)size;
-	return true;
+	return needed <= rcq->entries ||
+	       verbs_enlarge_cq(rcq->device->verbs, rcq->cq, &rcq->entries, needed, limit);
 }
 
 static struct reactor_cq *cq_find(struct reactor *reactor, struct target_device *device,

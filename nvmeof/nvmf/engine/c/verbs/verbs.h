@@ -174,6 +174,24 @@ enum {
 };
 
 /*
+ * Enlarge a completion queue of *entries, by doubling, until it has room for needed; false if the device cannot, or if that
+ * is more than most.
+ */
+static inline bool verbs_enlarge_cq(const struct verbs *verbs, struct ibv_cq *cq, uint32_t *entries, uint64_t needed,
+				    uint32_t most)
+{
+	uint64_t size = *entries;
+
+	while (size < needed)
+		size *= 2;
+	size = size > most ? most : size;
+	if (size < needed || verbs->resize_cq(cq, (int)size))
+		return false;
+	*entries = (uint32_t)size;
+	return true;
+}
+
+/*
  * Make a work request without SGEs a FLUSH, for ibv_post_send() on a device with flushes.  (ATOMIC WRITE is one with 8
  * bytes and wr.rdma.)  The structure has no fields for it, so those of an atomic operation are used.
  */
