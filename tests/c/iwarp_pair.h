@@ -83,5 +83,6 @@ void test_idle(void);
 void test_many(void);
 void test_turns(void);
 void test_quiet(void);
+void test_ahead(void);
 
 #endif

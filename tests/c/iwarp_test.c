@@ -27,6 +27,7 @@ static const struct {
 	{ "many", test_many },
 	{ "turns", test_turns },
 	{ "quiet", test_quiet },
+	{ "ahead", test_ahead },
 };
 
 /* iwarp_test [-v] [name...] */

@@ -37,6 +37,7 @@ struct run {
 	uint32_t send_msn, read_msn, mo;
 	unsigned int posted, shared, completed;
 	uint32_t key;			/* of the window, as last bound */
+	uint32_t unpolled;		/* bytes of a Read Response sent since the last poll */
 	bool ended;
 };
 
@@ -54,6 +55,7 @@ static void poll_all(struct run *r)
 	struct ibv_wc wc;
 	uint8_t sink[65536];
 
+	r->unpolled = 0;
 	for (int i = 0; i < 4 && !r->ended; i++)
 		r->ended = iw_qp_progress(r->qp, staging, false) < 0;
 	while (iw_poll_cq(cq, 1, &wc) == 1)
@@ -119,11 +121,12 @@ static void frame(struct run *r, struct input *in)
 		break;
 	case RDMAP_READ_RESP: {
 		struct iw_swr *wr = iw_sq(&r->qp->stream, r->qp->stream.read_next);
+		uint32_t at = wr->placed + r->unpolled, left = at < wr->len ? wr->len - at : 0;
 
 		if (r->qp->stream.reads_out && !(spoil & 2))
-			len = last ? wr->len - wr->placed : len % (wr->len - wr->placed + 1);
+			len = last && left <= 0xffff - FPDU_READ_REQ ? left : len % (left + 1);
 		fpdu_put_tagged(f, op, last, len, r->qp->stream.sink_stag,
-				((uint64_t)r->qp->stream.read_next << 32) + wr->placed);
+				((uint64_t)r->qp->stream.read_next << 32) + at);
 		hdr = FPDU_TAGGED;
 		break;
 	}
@@ -153,7 +156,10 @@ static void frame(struct run *r, struct input *in)
 	if (!(spoil & 16))
 		memcpy(f + size - FPDU_CRC, &crc, FPDU_CRC);
 	put(r, f, size, spoil & 32 ? cut : 0);
-	poll_all(r);
+	if (!(spoil & 0x80))
+		poll_all(r);
+	else if (op == RDMAP_READ_RESP)
+		r->unpolled += len;
 }
 
 static void application(struct run *r, struct input *in)

@@ -9,7 +9,7 @@
  *   base         sizes stats epoch lock
  *   wire         wire mpa terminate
  *   memory       stag mr mw
- *   engine       work srq stream rx rx_fpdu rx_crc rx_message tx tx_build
+ *   engine       work srq stream rx rx_ahead rx_fpdu rx_crc rx_message tx tx_build
  *   completion   chan cq turn
  *   helper       helper linger refused events
  *   queue pair   qp qp_visit qp_end post numbers

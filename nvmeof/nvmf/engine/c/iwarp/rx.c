@@ -9,6 +9,7 @@
 #include "rx.h"
 #include "capture/capture.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -24,6 +25,8 @@ enum {
 	PER_RECEIVE = 1024,
 	LEAST_STAGING = 4096,
 };
+
+static_assert(IW_AHEAD * (AHEAD_GAP + 0xffff) + BIG_STAGING <= IW_STAGING, "see iw_rx_ahead_take()");
 
 /* Returns the number of bytes to receive at once, some of which may have to be kept. */
 static uint32_t staging_size(const struct iw_stream *s)
@@ -41,29 +44,42 @@ static uint32_t staging_size(const struct iw_stream *s)
 	return size;
 }
 
-/* Set the destination of the next bytes: in place as far as that is known, the rest to staging. */
-static int aim(struct iw_stream *s, uint8_t *staging, struct iovec *iov, uint32_t *direct, struct iw_out *out)
+struct aim {
+	struct iovec iov[IW_MAX_SGE + 2 * IW_AHEAD + 1];	/* in place, predicted segments, staging */
+	int n;
+	uint32_t direct;		/* bytes in place */
+	size_t room;
+	struct iw_ahead ahead;
+};
+
+/* Set the destination of the next bytes: in place as far as that is known or predicted, the rest to staging. */
+static enum iw_verdict aim(struct iw_stream *s, struct aim *a, uint8_t *staging, struct iw_out *out)
 {
 	struct iw_rx *rx = &s->rx;
-	int n = 0;
 
-	*direct = 0;
+	a->n = 0;
+	a->direct = 0;
+	a->room = 0;
+	a->ahead.n = 0;
 	if (rx->state == IW_RX_PAYLOAD && rx->remain >= RX_BIG / 2) {
-		n = iw_rx_place_iov(s, rx->remain, iov, out);
-		if (n < 0)
-			return -1;
-		for (int i = 0; i < n; i++)
-			*direct += (uint32_t)iov[i].iov_len;
+		a->n = iw_rx_place_iov(s, rx->remain, a->iov, out);
+		if (a->n < 0)
+			return IW_END;
+		for (int i = 0; i < a->n; i++)
+			a->direct += (uint32_t)a->iov[i].iov_len;
+		a->n += iw_rx_ahead_aim(s, &a->ahead, a->iov + a->n);
 	} else if (s->crc && rx->carry_have >= FPDU_TAGGED) {
 		uint32_t left = fpdu_size(iw_get16(rx->carry)) - rx->carry_have;
 
 		if (left >= RX_BIG / 2) {
-			iov[n++] = (struct iovec){ rx->carry + rx->carry_have, left };
-			*direct = left;
+			a->iov[a->n++] = (struct iovec){ rx->carry + rx->carry_have, left };
+			a->direct = left;
 		}
 	}
-	iov[n++] = (struct iovec){ staging, staging_size(s) };
-	return n;
+	a->iov[a->n++] = (struct iovec){ staging, a->ahead.n ? BIG_STAGING : staging_size(s) };
+	for (int i = 0; i < a->n; i++)
+		a->room += a->iov[i].iov_len;
+	return IW_GO_ON;
 }
 
 static enum iw_verdict rx_lost(const struct iw_stream *s, ssize_t n, struct iw_out *out)
@@ -79,21 +95,18 @@ static enum iw_verdict rx_lost(const struct iw_stream *s, ssize_t n, struct iw_o
 /* Receive once from the socket; data that is not in place afterwards is in in->left. */
 static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, struct iw_out *out)
 {
-	struct iovec iov[IW_MAX_SGE + 1];
-	uint32_t direct;
-	int niov = aim(s, in->staging, iov, &direct, out);
+	struct aim to;
 
-	if (niov < 0)
+	if (aim(s, &to, in->staging, out))
 		return IW_END;
 
-	size_t room = direct + iov[niov - 1].iov_len;
 	ssize_t n;
 
 	do {
-		if (niov == 1) {
-			n = recv(s->fd, in->staging, room, MSG_DONTWAIT);
+		if (to.n == 1) {
+			n = recv(s->fd, in->staging, to.room, MSG_DONTWAIT);
 		} else {
-			struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)niov };
+			struct msghdr msg = { .msg_iov = to.iov, .msg_iovlen = (size_t)to.n };
 
 			n = recvmsg(s->fd, &msg, MSG_DONTWAIT);
 		}
@@ -108,19 +121,25 @@ static enum iw_verdict rx_receive(struct iw_stream *s, struct iw_intake *in, str
 		return rx_lost(s, n, out);
 	}
 	if (capture_on()) {
-		if (niov == 1)
+		if (to.n == 1)
 			capture_bytes(s->fd, false, in->staging, (size_t)n);
 		else
-			capture_iov(s->fd, false, iov, niov, (size_t)n);
+			capture_iov(s->fd, false, to.iov, to.n, (size_t)n);
 	}
 	in->bytes += (int)n;
-	in->drained = !in->to_end && (size_t)n < room;
+	in->drained = !in->to_end && (size_t)n < to.room;
 
-	uint32_t placed = (size_t)n < direct ? (uint32_t)n : direct;
+	uint32_t placed = (size_t)n < to.direct ? (uint32_t)n : to.direct, rest = (uint32_t)n - placed;
 
 	in->left = in->staging;
-	in->left_len = (uint32_t)n - placed;
-	return placed ? iw_rx_in_place(s, iov, placed, out) : IW_GO_ON;
+	in->left_len = to.ahead.n ? 0 : rest;
+	if (placed) {
+		enum iw_verdict v = iw_rx_in_place(s, to.iov, placed, out);
+
+		if (v)
+			return v;
+	}
+	return to.ahead.n ? iw_rx_ahead_take(s, &to.ahead, in, rest, out) : IW_GO_ON;
 }
 
 /* Process data that was received earlier. */

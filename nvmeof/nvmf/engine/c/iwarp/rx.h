@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_crc.c), messages (rx_message.c). Under
+ * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_ahead.c, rx_crc.c), messages (rx_message.c). Under
  * qp->lock.  Each function with an out argument writes the results for the receiver's caller to it; it has room for
  * at least one completion.
  */
@@ -25,6 +25,27 @@ enum iw_verdict iw_rx_end_wait(struct iw_stream *s, struct iw_out *out);
 enum iw_verdict iw_rx_whole_fpdu(struct iw_stream *s, const uint8_t *p, struct iw_out *out);	/* its CRC is correct */
 void iw_rx_note_size(struct iw_rx *rx, uint32_t payload);
 void iw_rx_end_payload(struct iw_rx *rx);
+
+/* ---- rx_ahead.c ---- */
+
+enum {
+	IW_AHEAD = 3,		/* segments predicted at most */
+	AHEAD_GAP = 3 + FPDU_CRC + FPDU_TAGGED,
+};
+
+struct iw_ahead {
+	uint32_t n;
+	struct iw_ahead_segment {
+		struct iovec part[2];	/* gap, and the payload's destination */
+		uint8_t gap[AHEAD_GAP];
+	} segment[IW_AHEAD];
+};
+
+/* Predict the segments after the open one: the number of vectors set, up to 2 * IW_AHEAD. */
+int iw_rx_ahead_aim(const struct iw_stream *s, struct iw_ahead *a, struct iovec *iov);
+/* n bytes were received into these vectors and, behind them, staging.  What is left is in staging: in->left. */
+enum iw_verdict iw_rx_ahead_take(struct iw_stream *s, struct iw_ahead *a, struct iw_intake *in, uint32_t n,
+				 struct iw_out *out);
 
 /* ---- rx_crc.c ---- */
 

@@ -321,6 +321,21 @@ static void use_buffer(struct iw_stream *s, struct tx_batch *b, bool bounce)
 	b->margin = bounce ? FPDU_MAX : TX_FPDU_MAX;
 }
 
+/*
+ * Whether the next FPDU is of the same kind as the last one although both have work: a message is sent TOGETHER segments
+ * at a time, since a peer can receive the segments of a message together (rx_ahead.c).  Then the kinds alternate, so that
+ * a long READ does not delay Sends.
+ */
+static bool goes_on(const struct iw_stream *s, const struct tx_batch *b)
+{
+	enum { TOGETHER = 4 };
+	bool rr = b->at.kind == IW_TX_READ_RESP;
+	uint32_t off = rr ? b->at.rr_off : b->at.off;
+	uint32_t seg = rr ? s->irq[b->at.irq % IW_MAX_IRD].seg : iw_sq(s, b->at.sq)->seg;
+
+	return off && off / seg % TOGETHER;
+}
+
 void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 {
 	const size_t most = s->crc ? TX_BATCH_SUMMED : TX_BATCH_BYTES;
@@ -344,8 +359,8 @@ void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
 			break;
 		if (cut)
 			kind = b->at.kind;
-		else if (rr && sq)	/* alternate */
-			kind = b->at.kind == IW_TX_SQ ? IW_TX_READ_RESP : IW_TX_SQ;
+		else if (rr && sq)
+			kind = goes_on(s, b) ? b->at.kind : b->at.kind == IW_TX_SQ ? IW_TX_READ_RESP : IW_TX_SQ;
 		else
 			kind = rr ? IW_TX_READ_RESP : IW_TX_SQ;
 		if (!b->nrec)
