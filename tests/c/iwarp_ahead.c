@@ -77,7 +77,7 @@ static void rig_open(bool crc, bool initiator, bool shared)
 	rig.fd = fd[0];
 	rig.peer = fd[1];
 	for (int i = 0; i < 2; i++)
-		setsockopt(fd[i], SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof(most));
+		setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &most, sizeof(most));
 	check(ok && rig.qp && !iw_qp_start(rig.qp, rig.fd, crc, initiator, 8, 8), "ahead: a queue pair%s",
 	      crc ? " with CRC" : "");
 }
@@ -281,8 +281,8 @@ static void divided(bool crc, bool shared)
 
 			rig_open(crc, true, shared);
 			warm_up(f);
-			for (int k = 0; k < 2; k++) {	/* after a wrong prediction, too */
-				uint32_t first = rig.send_msn;
+			for (int k = 0; k < 2; k++) {	/* the second time perhaps after a wrong prediction */
+				const uint32_t first = rig.send_msn;
 
 				read_post(false);
 				for (int n = 0; n < 8 && what == A_SEND; n++)
@@ -389,12 +389,12 @@ static void lies(bool crc)
 /* ---- the sender ---- */
 
 /*
- * Two READs of the peer, of which one is long, and Sends: the segments of a message are sent four at a time, and no Send
- * waits for more than that.
+ * Two READs of the peer, of which one is long, and Sends: the segments of a message are sent IW_TOGETHER at a time, and
+ * no Send waits for more than that.
  */
 static void alternates(bool crc)
 {
-	enum { TOGETHER = 4, SENDS = 6, LONG = 10 * IW_SEGMENT };
+	enum { SENDS = 6, LONG = 10 * IW_SEGMENT };
 	struct ibv_sge sge = { (uintptr_t)rig.mem, 64, 0 };
 	struct ibv_send_wr wr = { .wr_id = SEND_ID, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 	uint8_t f[2 * (FPDU_READ_REQ + FPDU_CRC)], *got = malloc(2 * FRAMES + LONG);
@@ -423,7 +423,7 @@ static void alternates(bool crc)
 			const bool is_answer = (ctrl & RDMAP_OPCODE_MASK) == RDMAP_READ_RESP;
 
 			if (!is_answer)
-				whole &= !row || row == TOGETHER, row = 0, sends++;
+				whole &= !row || row == IW_TOGETHER, row = 0, sends++;
 			else
 				answers++, row++, most = row > most && sends < SENDS ? row : most;
 			if (is_answer && (ctrl & DDP_LAST))
@@ -431,7 +431,7 @@ static void alternates(bool crc)
 		}
 	}
 	check(sends == SENDS && rows == 2, "ahead: %u Sends and %u answers", sends, rows);
-	check(whole && most <= TOGETHER, "ahead: at most %u segments before a Send, and a short message in one piece%s",
+	check(whole && most <= IW_TOGETHER, "ahead: at most %u segments before a Send, and a short message in one piece%s",
 	      most, crc ? ", with CRC" : "");
 	rig_close();
 	free(got);

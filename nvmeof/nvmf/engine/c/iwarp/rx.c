@@ -2,7 +2,7 @@
 /*
  * Receiving from the socket.  Bytes are received into the staging buffer of the polling thread, shared by all its
  * queue pairs and therefore in the cache; at most one header remains between two receives, and is kept in the queue
- * pair.  The rest of a large payload is received directly into its destination.
+ * pair.  The rest of a large payload is received directly into its destination, with the segments after it (rx_ahead.c).
  *
  * Runs under qp->lock, on the thread that polls.
  */

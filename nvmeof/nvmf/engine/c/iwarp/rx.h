@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_ahead.c, rx_crc.c), messages (rx_message.c). Under
- * qp->lock.  Each function with an out argument writes the results for the receiver's caller to it; it has room for
- * at least one completion.
+ * Between the parts of the receiver: the socket (rx.c), FPDUs (rx_fpdu.c, rx_ahead.c, rx_crc.c), messages
+ * (rx_message.c).  Under qp->lock.  Each function with an out argument writes the results for the receiver's caller to
+ * it; it has room for at least one completion.
  */
 #ifndef NVMF_IWARP_RX_H
 #define NVMF_IWARP_RX_H
@@ -29,7 +29,7 @@ void iw_rx_end_payload(struct iw_rx *rx);
 /* ---- rx_ahead.c ---- */
 
 enum {
-	IW_AHEAD = 3,		/* segments predicted at most */
+	IW_AHEAD = IW_TOGETHER - 1,	/* segments predicted at most */
 	AHEAD_GAP = 3 + FPDU_CRC + FPDU_TAGGED,
 };
 

@@ -34,6 +34,7 @@ struct iw_end {
 enum {
 	IW_OUT_WCS = 32,
 	IW_SEGMENT = 61440,		/* largest payload of a sent FPDU if the MSS allows it: 15 pages */
+	IW_TOGETHER = 4,		/* segments of a message that are sent, and can be received, together */
 };
 
 /* The results of a call for its caller; wc[n] and end are not initialised. */

@@ -322,18 +322,17 @@ static void use_buffer(struct iw_stream *s, struct tx_batch *b, bool bounce)
 }
 
 /*
- * Whether the next FPDU is of the same kind as the last one although both have work: a message is sent TOGETHER segments
- * at a time, since a peer can receive the segments of a message together (rx_ahead.c).  Then the kinds alternate, so that
- * a long READ does not delay Sends.
+ * Whether the next FPDU is of the same kind as the last one although both have work: a message is sent IW_TOGETHER
+ * segments at a time, which the peer can receive together (rx_ahead.c).  Then the kinds alternate, so that a long READ
+ * does not delay Sends.
  */
 static bool goes_on(const struct iw_stream *s, const struct tx_batch *b)
 {
-	enum { TOGETHER = 4 };
 	bool rr = b->at.kind == IW_TX_READ_RESP;
 	uint32_t off = rr ? b->at.rr_off : b->at.off;
 	uint32_t seg = rr ? s->irq[b->at.irq % IW_MAX_IRD].seg : iw_sq(s, b->at.sq)->seg;
 
-	return off && off / seg % TOGETHER;
+	return off && off / seg % IW_TOGETHER;
 }
 
 void iw_tx_build(struct iw_stream *s, struct tx_batch *b)
