@@ -37,6 +37,11 @@ LEFT_OUT = {
     "test_imported_rc_ex_rdma_write": "objects of a different process cannot be imported",
 }
 """Tests that would fail, because they do not ask whether a device has what they need."""
+LEFT_OUT_IWARP = {
+    "test_rdmacm_async_write": "it reads the memory as soon as the WRITEs are complete at the peer, "
+    "which on iWARP means that the data was sent (RFC 5040, Ordering and Completions)",
+}
+"""The same, of the iWARP device only."""
 
 SKIPPED = {
     "Create AH|Create QP type 4|(UC|UD|Raw Packet) QP with": "queue pairs are of type RC",
@@ -54,7 +59,7 @@ SKIPPED = {
     "No supported port is up": "iWARP connects queue pairs by the connection manager only",
 }
 """The suite's own reasons for skipping tests, and ours."""
-PASSED = {"iwarp": 30, "roce": 55}
+PASSED = {"iwarp": 29, "roce": 55}
 """The minimum number of tests that pass."""
 
 
@@ -85,7 +90,8 @@ def test_suite(device: str, tmp_path: Path) -> None:
     tests.mkdir()
     unpack(tests)
     verbs = [sys.executable, "-m", "nvmf.cli.main", "verbs", "--device", device, "--"]
-    left_out = rf"\.({'|'.join(LEFT_OUT)})$"
+    names = [*LEFT_OUT, *(LEFT_OUT_IWARP if device == "iwarp" else ())]
+    left_out = rf"\.({'|'.join(names)})$"
     done = subprocess.run(
         [*verbs, PYTHON, RUNNER, tmp_path, f"{device}0", left_out,
          *(f"test_{name}" for name in MODULES)],

@@ -16,12 +16,16 @@
 int iw_rx_ahead_aim(const struct iw_stream *s, struct iw_ahead *a, struct iovec *iov)
 {
 	const struct iw_rx *rx = &s->rx;
-	const struct iw_swr *wr = iw_sq(s, s->read_next);
-	uint32_t payload = rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED, at = wr->placed + rx->remain;
+	const struct iw_swr *wr;
+	uint32_t payload = rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED, at;
 
 	a->n = 0;
-	if (rx->opcode != RDMAP_READ_RESP || rx->last || rx->uneven || wr->num_sge != 1)
+	if (rx->opcode != RDMAP_READ_RESP || rx->last || rx->uneven)
 		return 0;
+	wr = iw_sq(s, s->read_next);
+	if (wr->num_sge != 1)
+		return 0;
+	at = wr->placed + rx->remain;
 	while (a->n < IW_AHEAD && at < wr->len) {
 		struct iw_ahead_segment *next = &a->segment[a->n];
 		uint32_t gap = fpdu_pad(rx->ulpdu_len) + FPDU_CRC + FPDU_TAGGED;
