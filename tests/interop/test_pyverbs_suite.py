@@ -38,8 +38,8 @@ LEFT_OUT = {
 }
 """Tests that would fail, because they do not ask whether a device has what they need."""
 LEFT_OUT_IWARP = {
-    "test_rdmacm_async_write": "it reads the memory as soon as the WRITEs are complete at the peer, "
-    "which on iWARP means that the data was sent (RFC 5040, Ordering and Completions)",
+    "test_rdmacm_async_write": "it reads memory as soon as the WRITEs to it are complete at "
+    "the peer, which on iWARP means that the data was sent (RFC 5040, Ordering and Completions)",
 }
 """The same, of the iWARP device only."""
 
