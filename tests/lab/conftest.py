@@ -325,7 +325,10 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
 def _omitted(item: pytest.Item) -> bool:
     """Whether the test does not run with its cell."""
     found = _of_a_cell(item)
-    return found is not None and found[0].brief and not item.get_closest_marker("quick")
+    if found is None or item.get_closest_marker("quick"):
+        return False
+    assert isinstance(item, pytest.Function)
+    return found[0].brief(str(item.callspec.params.get("kernel_series", SERIES[0])))
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
