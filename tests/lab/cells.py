@@ -43,16 +43,16 @@ class Cell:
         """Whether the addresses are IPv6."""
         return self.device.endswith("-ipv6")
 
-    def brief(self, series: str) -> bool:
-        """Whether only the tests marked ``quick`` run with this kernel: others have shown the rest.
+    def brief(self, *, later: bool) -> bool:
+        """Whether only the tests marked ``quick`` run, because other cells show the rest.
 
-        These are RoCEv2 over IPv6 with our end outside of the guest, and on all kernels but the
-        first the cells over IPv6 and those in which nothing is ours.
+        later: the run has had another kernel before.  Then these are the cells over IPv6, and those
+        in which nothing is ours; on the first kernel RoCEv2 over IPv6 with our end outside.
         """
-        if self.ipv6 and self.kind == "rxe" and "ours_outside" in (self.target, self.host):
-            return True
-        theirs = (self.target, self.host) == ("kernel", "kernel")
-        return series != SERIES[0] and (self.ipv6 or theirs)
+        outside = "ours_outside" in (self.target, self.host)
+        if not later:
+            return self.ipv6 and self.kind == "rxe" and outside
+        return self.ipv6 or (self.target, self.host) == ("kernel", "kernel")
 
     @property
     def address(self) -> str:

@@ -10,14 +10,14 @@ cells are kept in build/lab/results.json.
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
 A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
 ``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
-them: modules that say ``EVERY_KERNEL = True`` run on each, the others on the first.  On ``newest``,
-if it is not the first, those marked ``quick`` run and modules that say ``NEWEST_KERNEL = True``;
-if that kernel could not be obtained, they are skipped, also in CI.
+them: modules that say ``EVERY_KERNEL = True`` run on each, where cells that others represent have
+the tests marked ``quick`` alone on a later one (Cell.brief); other modules run on the first.  On
+``newest``, if it is not the first, those marked ``quick`` run and modules that say
+``NEWEST_KERNEL = True``; if that kernel could not be obtained, they are skipped, also in CI.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -38,6 +38,7 @@ from lab.ours import OursOutside
 from lab.prepare import NEWEST, ROOT, SERIES, Kernel, excuse, prepared, series_of
 from lab.results import Outcome
 from lab.running import GuestError
+from lab.voice import voice
 from support import again
 from support.outcomes import Collected, whole_files
 
@@ -73,48 +74,8 @@ def _cannot(reason: object) -> NoReturn:
     pytest.skip(f"THE LAB CANNOT RUN HERE: {reason}")
 
 
-class _Voice:
-    """The terminal, without pytest's capturing."""
-
-    def __init__(self) -> None:
-        self._config: pytest.Config | None = None
-        self._chapter = ""
-
-    def configure(self, config: pytest.Config) -> None:
-        # Its reporter does not exist yet if this conftest is one of the first to be loaded.
-        self._config = config
-
-    def say(self, sentence: str) -> None:
-        """Print a separate line."""
-        assert self._config is not None
-        plugins = self._config.pluginmanager
-        reporter, capture = map(plugins.get_plugin, ("terminalreporter", "capturemanager"))
-        if "PYTEST_XDIST_WORKER" in os.environ:  # the output of its reporter is dropped
-            with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-                os.write(2, f"\n{sentence}\n".encode())
-        elif reporter:
-            reporter.ensure_newline()
-            reporter.write_line(sentence)
-
-    def shout(self, sentence: str) -> None:
-        """Print a highlighted line."""
-        self.say(f"{'!' * 79}\nLAB: {sentence}\n{'!' * 79}")
-
-    def chapter(self, item: pytest.Item) -> None:
-        """Print the present cell with the time, which shows progress."""
-        parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
-        cell = next((f": {one}" for one in parameters.values() if isinstance(one, Cell)), "")
-        chapter = f"{item.path.stem}, kernel {parameters.get('kernel_series', '?')}{cell}"
-        if chapter != self._chapter and os.environ.get("NVMF_LAB"):
-            self._chapter = chapter
-            self.say(f"[{time.strftime('%H:%M:%S')}] {chapter}")
-
-
-_voice = _Voice()
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    _voice.configure(config)
+    voice.configure(config)
     config.addinivalue_line("markers", "quick: runs in ./dev test, where CI is not set, too")
     config.addinivalue_line("markers", "unclean(pattern): kernel log lines that this test expects")
 
@@ -128,8 +89,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Before -k selects: record the tests of cells, and set the time limits."""
     global _there
-    cells = (found for item in items if (found := _of_a_cell(item)) and not _omitted(item))
-    names = frozenset(results.name(cell, test) for cell, test in cells)
+    first = _kernels()[0]
+    names = frozenset(
+        results.name(*found)
+        for item in items
+        if (found := _of_a_cell(item)) and not _omitted(item, first)
+    )
     _there = Collected(names, whole_files(config, items))
     here = Path(__file__).parent
     for item in items:
@@ -186,9 +151,9 @@ class Lab:
             try:
                 self._guest = boot()
             except GuestError as error:
-                _voice.shout(f"kernel {self._series} did not boot, trying once more: {error}")
+                voice.shout(f"kernel {self._series} did not boot, trying once more: {error}")
                 self._guest = boot()
-            _voice.say(f"kernel {kernel.release} booted in {self._guest.boot_seconds:.0f} s")
+            voice.say(f"kernel {kernel.release} booted in {self._guest.boot_seconds:.0f} s")
         return self._guest
 
     def close(self) -> None:
@@ -283,8 +248,8 @@ def _may_try_again(item: pytest.Item, reports: list[pytest.TestReport]) -> bool:
     if well and not again.spare():
         return False
     why = (vm.dead or "" if well else "has a broken kernel") if vm else ""
-    _voice.shout(f"the {f'guest {why}' if why else 'test failed'}: once more, {item.nodeid}")
-    _voice.say(again.words(reports))
+    voice.shout(f"the {f'guest {why}' if why else 'test failed'}: once more, {item.nodeid}")
+    voice.say(again.words(reports))
     return True
 
 
@@ -293,10 +258,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Run a test of the lab; repeat it in a new guest if it failed."""
     if Path(__file__).parent not in item.path.parents:
         return None
-    _voice.chapter(item)
+    voice.chapter(item)
     for report in again.run(item, nextitem, lambda reports: _may_try_again(item, reports)):
         if report.failed:  # the complete report comes much later
-            _voice.say(f"{item.nodeid} failed ({report.when}): {again.last_line([report])}")
+            voice.say(f"{item.nodeid} failed ({report.when}): {again.last_line([report])}")
     return True
 
 
@@ -322,13 +287,15 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
     return cell, " ".join([item.originalname, *others])
 
 
-def _omitted(item: pytest.Item) -> bool:
-    """Whether the test does not run with its cell."""
+def _omitted(item: pytest.Item, kernel: str | None = None) -> bool:
+    """Whether the test does not run with its cell on its kernel, or on the one that is given."""
     found = _of_a_cell(item)
     if found is None or item.get_closest_marker("quick"):
         return False
     assert isinstance(item, pytest.Function)
-    return found[0].brief(str(item.callspec.params.get("kernel_series", SERIES[0])))
+    first = _kernels()[0]
+    on = kernel or item.callspec.params.get("kernel_series", first)
+    return found[0].brief(later=on != first)
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:
