@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C on x86-64: carry-less multiplication of wide lanes (util/crc_lanes.h), which can also copy; the crc32
- * instruction of SSE4.2 on three streams joined by carry-less multiplication (from 3 KiB); carry-less multiplication
- * alone (four 128-bit lanes, from 256 bytes); the plain instruction.
+ * CRC32C on x86-64: carry-less multiplication of wide lanes (util/crc_lanes.h), which can also copy, alone or beside the
+ * crc32 instruction (util/crc32c_mixed.c); the crc32 instruction of SSE4.2 on three streams joined by carry-less
+ * multiplication (from 3 KiB); carry-less multiplication alone (four 128-bit lanes, from 256 bytes); the plain instruction.
  */
 #include "util/crc32c_ways.h"
 #include "util/crc_lanes.h"
@@ -107,6 +107,24 @@ static uint32_t wide_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t le
 	return len < CRC_LANES_WIDE_MIN ? sse_copy(crc, to, p, len) : lanes_sum(crc_lanes_wide, crc, to, p, len);
 }
 
+static uint32_t mixed_sum(uint32_t crc, const uint8_t *p, size_t len)
+{
+	const size_t blocks = len / CRC32C_MIXED_BLOCK, whole = blocks * CRC32C_MIXED_BLOCK;
+
+	if (blocks)
+		crc = crc32c_mixed_sum(crc, p, blocks);
+	return wide_sum(crc, p + whole, len - whole);
+}
+
+static uint32_t mixed_copy(uint32_t crc, uint8_t *to, const uint8_t *p, size_t len)
+{
+	const size_t blocks = len / CRC32C_MIXED_BLOCK, whole = blocks * CRC32C_MIXED_BLOCK;
+
+	if (blocks)
+		crc = crc32c_mixed_copy(crc, to, p, blocks);
+	return wide_copy(crc, to + whole, p + whole, len - whole);
+}
+
 static uint32_t very_wide_sum(uint32_t crc, const uint8_t *p, size_t len)
 {
 	return len < CRC_LANES_VERY_WIDE_MIN ? clmul_sum(crc, p, len) : lanes_sum(crc_lanes_very_wide, crc, NULL, p, len);
@@ -130,8 +148,11 @@ unsigned crc32c_native(struct crc32c_way *ways)
 		crc_lanes_set(&lanes, CRC32C_POLY);
 		if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"))
 			ways[n++] = (struct crc32c_way){ "vpclmul of 512 bits", very_wide_sum, very_wide_copy };
-		if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq"))
+		if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq")) {
+			crc32c_mixed_set();
+			ways[n++] = (struct crc32c_way){ "vpclmul of 256 bits and crc32", mixed_sum, mixed_copy };
 			ways[n++] = (struct crc32c_way){ "vpclmul of 256 bits", wide_sum, wide_copy };
+		}
 		ways[n++] = (struct crc32c_way){ "pclmul", three_sum, three_copy };
 	}
 	ways[n++] = (struct crc32c_way){ "sse4.2", sse_sum, sse_copy };
