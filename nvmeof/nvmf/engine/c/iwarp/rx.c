@@ -20,7 +20,7 @@ enum {
 	/*
 	 * With a shared receive queue, data received beyond its receives must be kept.  So at most
 	 * PER_RECEIVE bytes (a command with a little data) are received per available receive, and at least
-	 * LEAST_STAGING bytes.
+	 * LEAST_STAGING bytes; and some of what is still to come of a READ (rx_ahead.c).
 	 */
 	PER_RECEIVE = 1024,
 	LEAST_STAGING = 4096,

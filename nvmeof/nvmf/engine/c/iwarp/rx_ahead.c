@@ -3,21 +3,32 @@
  * Receiving the segments of a Read Response together.  A segment has less than 64 KiB, and one receive for each costs a
  * fifth of the rate of large transfers.  So the sizes of a response's further segments are predicted: as the present
  * one's, and the rest in the last.  One receive then takes the rest of the present payload and, for each further
- * segment, the bytes between two payloads and its payload, in its destination.
+ * segment, the bytes between two payloads and its payload, in its destination.  IW_TOGETHER segments, counted from the
+ * beginning of the response, are the most that our sender keeps together, so no prediction goes beyond such a group.
  *
  * This places bytes whose header is not known yet, so it is only done in memory that is undefined until a READ of this
  * queue pair is complete: the destination of that READ.  If a prediction was wrong, the bytes are copied to the staging
- * buffer and processed from there, and nothing more is predicted on this connection.
+ * buffer and processed from there, and nothing is predicted for the next UNEVEN_READS READs.  Frames other than those of
+ * the response may then come out of that memory: whoever else can write to it can change them, too.
  *
  * Runs under qp->lock, on the thread that polls.
  */
 #include "rx.h"
 
+enum { UNEVEN_READS = 64 };
+
+/* The most bytes that may be predicted: what turns out to be beyond the last receive of a shared queue must be kept. */
+static uint64_t ahead_most(const struct iw_stream *s)
+{
+	return s->srq ? (uint64_t)iw_srq_available(s->srq) * RX_BIG : UINT64_MAX;
+}
+
 int iw_rx_ahead_aim(const struct iw_stream *s, struct iw_ahead *a, struct iovec *iov)
 {
 	const struct iw_rx *rx = &s->rx;
 	const struct iw_swr *wr;
-	uint32_t payload = rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED, at;
+	uint32_t payload = rx->ulpdu_len + FPDU_LEN - FPDU_TAGGED, from, at;
+	uint64_t most;
 
 	a->n = 0;
 	if (rx->opcode != RDMAP_READ_RESP || rx->last || rx->uneven)
@@ -25,15 +36,16 @@ int iw_rx_ahead_aim(const struct iw_stream *s, struct iw_ahead *a, struct iovec 
 	wr = iw_sq(s, s->read_next);
 	if (wr->num_sge != 1)
 		return 0;
-	at = wr->placed + rx->remain;
-	while (a->n < IW_AHEAD && at < wr->len) {
+	from = at = wr->placed + rx->remain;
+	most = ahead_most(s);
+	while (a->n < IW_AHEAD && at < wr->len && at / payload % IW_TOGETHER) {
 		struct iw_ahead_segment *next = &a->segment[a->n];
 		uint32_t gap = fpdu_pad(rx->ulpdu_len) + FPDU_CRC + FPDU_TAGGED;
 		enum iw_access access;
 
 		if (payload > wr->len - at)
 			payload = wr->len - at;
-		if (payload < RX_BIG ||
+		if (payload < RX_BIG || at - from + payload > most ||
 		    iw_sge_iov(s->pd, s->sq_sge + (size_t)(s->read_next & (s->sq_size - 1)) * s->cap.max_send_sge, 1,
 			       at, payload, IBV_ACCESS_LOCAL_WRITE, &iov[2 * a->n + 1], &access) != 1)
 			break;
@@ -93,8 +105,9 @@ enum iw_verdict iw_rx_ahead_take(struct iw_stream *s, struct iw_ahead *a, struct
 		if (v == IW_END)
 			return v;
 		n -= used;
+		/* Today's gaps are shorter than any message, so none of them ends the processing early. */
 		if (v || (n && !is_as_predicted(s, payload))) {
-			s->rx.uneven = true;
+			s->rx.uneven = UNEVEN_READS;
 			fold(a, i, used == k, used == k ? 0 : used, in, n);
 			return v;
 		}

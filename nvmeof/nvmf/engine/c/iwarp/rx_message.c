@@ -332,6 +332,7 @@ static enum iw_verdict end_read_resp(struct iw_stream *s, struct iw_out *out)
 	struct iw_swr *wr = iw_sq(s, s->read_next);
 
 	wr->done = true;
+	s->rx.uneven -= s->rx.uneven > 0;
 	if (--s->reads_out)
 		do
 			s->read_next++;

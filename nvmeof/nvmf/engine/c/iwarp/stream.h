@@ -61,7 +61,7 @@ struct iw_rx {
 	uint8_t opcode;
 	bool last;
 	bool big;			/* recent payloads were large: receive in place */
-	bool uneven;			/* a prediction was wrong: see rx_ahead.c */
+	uint8_t uneven;			/* READs for which nothing is predicted: see rx_ahead.c */
 	bool quiet;			/* the socket reports data only if there is a lot */
 	uint8_t small_run;
 	uint32_t stag;			/* tagged: destination of the next byte */
