@@ -156,7 +156,7 @@ static void frame(struct run *r, struct input *in)
 	if (!(spoil & 16))
 		memcpy(f + size - FPDU_CRC, &crc, FPDU_CRC);
 	put(r, f, size, spoil & 32 ? cut : 0);
-	if (!(spoil & 0x80))
+	if (!(spoil & 0x80) || (spoil & 32 && cut))	/* after a cut, part of it has been received already */
 		poll_all(r);
 	else if (op == RDMAP_READ_RESP)
 		r->unpolled += len;
