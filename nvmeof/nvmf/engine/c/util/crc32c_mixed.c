@@ -5,6 +5,9 @@
  * of bytes in the cache takes 0.6 of the time of the lanes alone.
  *
  * A block is divided into the bytes of the lanes, followed by those of each stream; the four CRCs are joined at its end.
+ * The processor's own prefetchers do not follow this order.  So the next block is fetched into the cache meanwhile: without
+ * that, bytes that are not in the cache take 1.6 times as long as with the lanes alone, and with it 0.8 times.
+ *
  * Owns the constants, written once before use; any thread.
  */
 #include "util/crc32c_ways.h"
@@ -18,10 +21,11 @@
 enum {
 	VECTOR = 32,
 	LANES = 4 * VECTOR,	/* bytes of a round for the lanes; each stream has one vector */
-	ROUNDS = CRC32C_MIXED_BLOCK / (LANES + 3 * VECTOR),
+	ROUND = LANES + 3 * VECTOR,
+	ROUNDS = CRC32C_MIXED_BLOCK / ROUND,
 	STREAM = ROUNDS * VECTOR,
 };
-_Static_assert(ROUNDS * (LANES + 3 * VECTOR) == CRC32C_MIXED_BLOCK, "a block has whole rounds");
+_Static_assert(ROUNDS * ROUND == CRC32C_MIXED_BLOCK, "a block has whole rounds");
 
 static struct crc_lanes lanes;
 static uint64_t k_stream[3];	/* shift a crc over one, two and three streams */
@@ -85,6 +89,18 @@ MIXED static inline uint32_t mixed_shift(uint64_t crc, unsigned streams)
 	return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
 }
 
+/* Fetch the lines of a round.  Always inline: gcc takes a function for one without effects, and drops it. */
+static inline __attribute__((always_inline)) void mixed_fetch(const uint8_t *block, size_t round)
+{
+	const uint8_t *p = block + round * ROUND;
+
+	_mm_prefetch(p, _MM_HINT_T0);
+	_mm_prefetch(p + 64, _MM_HINT_T0);
+	_mm_prefetch(p + 128, _MM_HINT_T0);
+	if (round % 2)
+		_mm_prefetch(p + 192, _MM_HINT_T0);
+}
+
 MIXED static inline __attribute__((always_inline)) uint32_t mixed_block(uint32_t crc, uint8_t *to, const uint8_t *p)
 {
 	const __m256i far = _mm256_broadcastsi128_si256(crc_lanes_constant(lanes.k1024));
@@ -98,6 +114,7 @@ MIXED static inline __attribute__((always_inline)) uint32_t mixed_block(uint32_t
 	for (size_t i = 0;;) {
 		const size_t at = ROUNDS * LANES + i * VECTOR;
 
+		mixed_fetch(p + CRC32C_MIXED_BLOCK, i);
 		stream[0] = mixed_stream(stream[0], to, p, at);
 		stream[1] = mixed_stream(stream[1], to, p, at + STREAM);
 		stream[2] = mixed_stream(stream[2], to, p, at + 2 * STREAM);

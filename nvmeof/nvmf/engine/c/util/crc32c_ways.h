@@ -14,7 +14,7 @@ unsigned crc32c_native(struct crc32c_way *ways);
 
 #if defined(__x86_64__)
 /* crc32c_mixed.c, which needs AVX2, VPCLMULQDQ and SSE4.2: continue the register crc over whole blocks. */
-enum { CRC32C_MIXED_BLOCK = 4032 };	/* bytes: just below 4 KiB, which most payloads have at least */
+enum { CRC32C_MIXED_BLOCK = 4032 };	/* bytes */
 
 void crc32c_mixed_set(void);
 uint32_t crc32c_mixed_sum(uint32_t crc, const uint8_t *p, size_t blocks);
