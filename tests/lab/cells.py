@@ -46,13 +46,11 @@ class Cell:
     def brief(self, *, later: bool) -> bool:
         """Whether only the tests marked ``quick`` run, because other cells show the rest.
 
-        later: the run has had another kernel before.  Then these are the cells over IPv6, and those
-        in which nothing is ours; on the first kernel RoCEv2 over IPv6 with our end outside.
+        If nothing is ours or the addresses are IPv6, all tests run on siw only, and nowhere if the
+        run has had another kernel before (later).
         """
-        outside = "ours_outside" in (self.target, self.host)
-        if not later:
-            return self.ipv6 and self.kind == "rxe" and outside
-        return self.ipv6 or (self.target, self.host) == ("kernel", "kernel")
+        theirs = (self.target, self.host) == ("kernel", "kernel")
+        return (theirs or self.ipv6) and (later or self.kind == "rxe")
 
     @property
     def address(self) -> str:

@@ -293,6 +293,8 @@ def _omitted(item: pytest.Item, kernel: str | None = None) -> bool:
     if found is None or item.get_closest_marker("quick"):
         return False
     assert isinstance(item, pytest.Function)
+    if not getattr(item.module, "EVERY_KERNEL", False):
+        return False
     first = _kernels()[0]
     on = kernel or item.callspec.params.get("kernel_series", first)
     return found[0].brief(later=on != first)
