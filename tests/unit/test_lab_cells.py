@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which cells of the lab have the short part of the tests alone."""
+"""The cells of the lab that have the short part of the tests alone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_each_pair_with_an_end_of_ours_runs_all_tests_on_each_device(
 
 
 def test_the_first_kernel_shows_the_rest() -> None:
-    """What only a later kernel leaves out runs on the first one."""
+    """The first kernel runs the tests that only a later one leaves out."""
     left = [cell for cell in MATRIX if cell.brief(later=True) and not cell.brief(later=False)]
     assert {str(cell) for cell in left} == {"kernel-kernel-siw", "ours_outside-kernel-siw-ipv6"}

@@ -9,7 +9,7 @@
  * This places bytes whose header is not known yet, so it is only done in memory that is undefined until a READ of this
  * queue pair is complete: the destination of that READ.  If a prediction was wrong, the bytes are copied to the staging
  * buffer and processed from there, and nothing is predicted for the next UNEVEN_READS READs.  Frames other than those of
- * the response may then come out of that memory: whoever else can write to it can change them, too.
+ * the response may then come out of that memory: a thread or a peer that can write to it can change them, too.
  *
  * Runs under qp->lock, on the thread that polls.
  */

@@ -2,7 +2,7 @@
 /*
  * CRC32C by two parts of an x86-64 processor at the same time: carry-less multiplication of four lanes of 256 bits
  * (util/crc_lanes.h), and the crc32 instruction on three streams.  On EPYC 7003, where both are about equally fast, a sum
- * of bytes in the cache takes 0.6 of the time of the lanes alone.
+ * of bytes in the cache takes 0.7 of the time of the lanes alone, and a sum with a copy the same.
  *
  * A block is divided into the bytes of the lanes, followed by those of each stream; the four CRCs are joined at its end.
  * The processor's own prefetchers do not follow this order.  So the next block is fetched into the cache meanwhile: without
