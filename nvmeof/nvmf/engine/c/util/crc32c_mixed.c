@@ -27,20 +27,14 @@ enum {
 };
 _Static_assert(ROUNDS * ROUND == CRC32C_MIXED_BLOCK, "a block has whole rounds");
 
-static struct crc_lanes lanes;
+static const struct crc_lanes *lanes;
 static uint64_t k_stream[3];	/* shift a crc over one, two and three streams */
 
-void crc32c_mixed_set(void)
+void crc32c_mixed_set(const struct crc_lanes *constants)
 {
-	crc_lanes_set(&lanes, CRC32C_POLY);
+	lanes = constants;
 	for (unsigned i = 0; i < 3; i++)
 		k_stream[i] = crc_lanes_power(CRC32C_POLY, (i + 1) * 8 * STREAM - 33);
-}
-
-MIXED static inline __m256i mixed_fold(__m256i x, __m256i k, __m256i y)
-{
-	return _mm256_xor_si256(y, _mm256_xor_si256(_mm256_clmulepi64_epi128(x, k, 0x00),
-						    _mm256_clmulepi64_epi128(x, k, 0x11)));
 }
 
 /* Load 32 bytes at an offset, and copy them to "to" unless it is NULL. */
@@ -80,15 +74,6 @@ MIXED static inline uint64_t mixed_stream(uint64_t crc, uint8_t *to, const uint8
 	return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(high, 1));
 }
 
-/* Advance crc over a number of streams of zero bytes, as three_shift in crc32c_x86.c. */
-MIXED static inline uint32_t mixed_shift(uint64_t crc, unsigned streams)
-{
-	const __m128i x = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
-					       _mm_cvtsi64_si128((long long)k_stream[streams - 1]), 0);
-
-	return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
-}
-
 /* Fetch the lines of a round.  Always inline: gcc takes a function for one without effects, and drops it. */
 static inline __attribute__((always_inline)) void mixed_fetch(const uint8_t *block, size_t round)
 {
@@ -103,9 +88,9 @@ static inline __attribute__((always_inline)) void mixed_fetch(const uint8_t *blo
 
 MIXED static inline __attribute__((always_inline)) uint32_t mixed_block(uint32_t crc, uint8_t *to, const uint8_t *p)
 {
-	const __m256i far = _mm256_broadcastsi128_si256(crc_lanes_constant(lanes.k1024));
-	const __m256i near = _mm256_broadcastsi128_si256(crc_lanes_constant(lanes.k256));
-	const __m128i nearest = crc_lanes_constant(lanes.k128);
+	const __m256i far = _mm256_broadcastsi128_si256(crc_lanes_constant(lanes->k1024));
+	const __m256i near = _mm256_broadcastsi128_si256(crc_lanes_constant(lanes->k256));
+	const __m128i nearest = crc_lanes_constant(lanes->k128);
 	__m256i a = _mm256_xor_si256(mixed_take(to, p, 0), _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)crc)));
 	__m256i b = mixed_take(to, p, VECTOR), c = mixed_take(to, p, 2 * VECTOR), d = mixed_take(to, p, 3 * VECTOR);
 	uint64_t stream[3] = { 0 }, joined;
@@ -120,15 +105,16 @@ MIXED static inline __attribute__((always_inline)) uint32_t mixed_block(uint32_t
 		stream[2] = mixed_stream(stream[2], to, p, at + 2 * STREAM);
 		if (++i == ROUNDS)
 			break;
-		a = mixed_fold(a, far, mixed_take(to, p, i * LANES));
-		b = mixed_fold(b, far, mixed_take(to, p, i * LANES + VECTOR));
-		c = mixed_fold(c, far, mixed_take(to, p, i * LANES + 2 * VECTOR));
-		d = mixed_fold(d, far, mixed_take(to, p, i * LANES + 3 * VECTOR));
+		a = crc_lanes_wide_fold(a, far, mixed_take(to, p, i * LANES));
+		b = crc_lanes_wide_fold(b, far, mixed_take(to, p, i * LANES + VECTOR));
+		c = crc_lanes_wide_fold(c, far, mixed_take(to, p, i * LANES + 2 * VECTOR));
+		d = crc_lanes_wide_fold(d, far, mixed_take(to, p, i * LANES + 3 * VECTOR));
 	}
-	d = mixed_fold(mixed_fold(mixed_fold(a, near, b), near, c), near, d);
+	d = crc_lanes_wide_fold(crc_lanes_wide_fold(crc_lanes_wide_fold(a, near, b), near, c), near, d);
 	x = crc_lanes_fold(_mm256_castsi256_si128(d), nearest, _mm256_extracti128_si256(d, 1));
 	joined = _mm_crc32_u64(_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x)), (uint64_t)_mm_extract_epi64(x, 1));
-	return mixed_shift(joined, 3) ^ mixed_shift(stream[0], 2) ^ mixed_shift(stream[1], 1) ^ (uint32_t)stream[2];
+	return crc32c_shift((uint32_t)joined, k_stream[2]) ^ crc32c_shift((uint32_t)stream[0], k_stream[1]) ^
+	       crc32c_shift((uint32_t)stream[1], k_stream[0]) ^ (uint32_t)stream[2];
 }
 
 MIXED uint32_t crc32c_mixed_sum(uint32_t crc, const uint8_t *p, size_t blocks)

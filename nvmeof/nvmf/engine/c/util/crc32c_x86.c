@@ -34,15 +34,6 @@ __attribute__((target("sse4.2"))) static uint32_t sse_sum(uint32_t crc, const ui
 	return crc;
 }
 
-/* Advance crc over a run of zero bytes: k is x^(8 * bytes - 33), the rest is crc32's own shift. */
-__attribute__((target("sse4.2,pclmul"))) static uint32_t three_shift(uint32_t crc, uint64_t k)
-{
-	__m128i x = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc),
-					 _mm_cvtsi64_si128((long long)k), 0);
-
-	return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
-}
-
 /* The CRC of len bytes, which are copied to "to" unless it is NULL. */
 __attribute__((target("sse4.2"))) static uint32_t lanes_sum(crc_lanes_run *run, uint32_t crc, uint8_t *to, const uint8_t *p,
 							    size_t len)
@@ -79,7 +70,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t three_sum(uint32_t crc,
 			memcpy(&v, p + 2 * LANE + i, 8);
 			c = _mm_crc32_u64(c, v);
 		}
-		crc = three_shift((uint32_t)a, k_lane2) ^ three_shift((uint32_t)b, k_lane1) ^
+		crc = crc32c_shift((uint32_t)a, k_lane2) ^ crc32c_shift((uint32_t)b, k_lane1) ^
 		      (uint32_t)c;
 	}
 	return clmul_sum(crc, p, len);
@@ -155,7 +146,7 @@ unsigned crc32c_native(struct crc32c_way *ways)
 		if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"))
 			ways[n++] = (struct crc32c_way){ "vpclmul of 512 bits", very_wide_sum, very_wide_copy };
 		if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq")) {
-			crc32c_mixed_set();
+			crc32c_mixed_set(&lanes);
 			ways[n++] = (struct crc32c_way){ "vpclmul of 256 bits and crc32", mixed_sum, mixed_copy };
 			ways[n++] = (struct crc32c_way){ "vpclmul of 256 bits", wide_sum, wide_copy };
 		}

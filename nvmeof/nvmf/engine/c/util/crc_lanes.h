@@ -27,6 +27,13 @@ __attribute__((target("sse4.1,pclmul"))) static inline __m128i crc_lanes_fold(__
 					      _mm_clmulepi64_si128(x, k, 0x11)));
 }
 
+/* The same of two lanes in one register. */
+__attribute__((target("avx2,vpclmulqdq"))) static inline __m256i crc_lanes_wide_fold(__m256i x, __m256i k, __m256i y)
+{
+	return _mm256_xor_si256(y, _mm256_xor_si256(_mm256_clmulepi64_epi128(x, k, 0x00),
+						    _mm256_clmulepi64_epi128(x, k, 0x11)));
+}
+
 static inline __m128i crc_lanes_constant(const uint64_t k[2])
 {
 	return _mm_set_epi64x((long long)k[1], (long long)k[0]);
