@@ -228,7 +228,7 @@ static void together(bool crc, bool two)
 	free(f);
 }
 
-/* A connection that expects a READ of so many segments: its bytes, with a Send after IW_TOGETHER of them. */
+/* The answer in segments of 20,000 bytes, with a Send after IW_TOGETHER of them. */
 static uint32_t group(uint8_t *f)
 {
 	enum { SHORT = 20000 };

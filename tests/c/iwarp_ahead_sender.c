@@ -77,7 +77,7 @@ static void turns(bool crc)
 		while ((n = recv(ahead.peer, got + have, 3 * MEM - have, MSG_DONTWAIT)) > 0)
 			have += (uint32_t)n;
 	}
-	for (uint32_t at = 0; have - at >= FPDU_LEN; at += len) {
+	for (uint32_t at = 0; at + FPDU_UNTAGGED <= have; at += len) {
 		const uint16_t ctrl = iw_get16(got + at + OFF_CTRL);
 		const bool is_answer = (ctrl & RDMAP_OPCODE_MASK) == RDMAP_READ_RESP;
 

@@ -17,11 +17,13 @@ static void recovers(bool crc)
 	ahead_post();
 	ahead_post();
 	ahead_read(false);
-	ok = ahead_put(f, ahead_build(f, ahead_ours, A_SEND)) && ahead_progress() && ahead_completed(1, 2) && ahead_is_read();
+	ok = ahead_put(f, ahead_build(f, ahead_ours, A_SEND)) && ahead_progress() && ahead_completed(1, 2) &&
+	     ahead_is_read();
 	do {
 		ahead_read(false);
 		ahead.receives = 0;
-		ok &= ahead_put(f, ahead_build(f, ahead_ours, NOTHING)) && ahead_progress() && ahead_completed(1, 0) && ahead_is_read();
+		ok &= ahead_put(f, ahead_build(f, ahead_ours, NOTHING)) && ahead_progress() &&
+		      ahead_completed(1, 0) && ahead_is_read();
 		reads++;
 	} while (ok && ahead.receives > 2 && reads < 1000);
 	check(ok && reads == 64, "ahead: predicted again with READ %u after a wrong one%s", reads,

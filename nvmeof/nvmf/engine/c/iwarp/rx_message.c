@@ -329,9 +329,7 @@ static enum iw_verdict end_send(struct iw_stream *s, struct iw_out *out)
 
 static enum iw_verdict end_read_resp(struct iw_stream *s, struct iw_out *out)
 {
-	struct iw_swr *wr = iw_sq(s, s->read_next);
-
-	wr->done = true;
+	iw_sq(s, s->read_next)->done = true;
 	s->rx.uneven -= s->rx.uneven > 0;
 	if (--s->reads_out)
 		do
