@@ -32,12 +32,13 @@ EXISTS, CHUNK = 60, 1 << 20
 def explained(guest: Guest, path: str, folder: Path) -> list[dict[str, Any]]:
     """Return the connections of a file of the guest, in which nothing is wrong.
 
-    The file is read outside: the emulated processor takes half a minute for that.
+    The file is read outside, because that takes the emulated processor long.
     """
     copy = folder / Path(path).name
     copy.write_bytes(base64.b64decode(guest.run(f"base64 {path}", quiet=True).stdout))
     argv = [sys.executable, "-m", "nvmf.cli.main", "explain", "-o", "json", str(copy)]
-    found = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    told = subprocess.run(argv, check=False, stdout=subprocess.PIPE, timeout=240)
+    found = json.loads(told.stdout)  # the status says only whether there are violations
     faults = [one["faults"] for one in found["connections"]]
     assert found["violations"] == 0, faults
     assert not found["notes"]
