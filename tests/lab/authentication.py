@@ -23,6 +23,8 @@ CASES = (
     ("sha512", "ffdhe8192"),
 )
 """Hash and group: all hashes, and the groups from the smallest to the largest."""
+DH = ("sha256", "ffdhe2048")
+"""The fastest with a DH group."""
 SLOW = 900.0
 """Seconds after which a command counts as hanging.  A power of 8192 bits takes seconds in a guest
 without KVM on an idle machine, and minutes on one with twenty processes for two processors.

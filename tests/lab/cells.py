@@ -43,14 +43,26 @@ class Cell:
         """Whether the addresses are IPv6."""
         return self.device.endswith("-ipv6")
 
+    @property
+    def ends(self) -> frozenset[str]:
+        """Its two ends, which are one if they are of the same kind."""
+        return frozenset((self.target, self.host))
+
     def brief(self, *, later: bool) -> bool:
         """Whether only the tests marked ``quick`` run, because other cells show the rest.
 
-        If nothing is ours or the addresses are IPv6, all tests run on siw only, and nowhere if the
-        run has had another kernel before (later).
+        These are the cells over IPv6, and the kernel's ends on rxe; if the run has had another
+        kernel before (later), all but our end outside of the guest with the kernel's, on siw.
         """
-        theirs = (self.target, self.host) == ("kernel", "kernel")
-        return (theirs or self.ipv6) and (later or self.kind == "rxe")
+        if later:
+            full = self.ends == {"kernel", "ours_outside"} and self.device == "siw"
+            return not full and self.host != "pyverbs"
+        return self.ipv6 or (self.ends == {"kernel"} and self.kind == "rxe")
+
+    def left_out(self, *, later: bool) -> bool:
+        """Whether no test runs: on a later kernel without its own end or ours, and over IPv6."""
+        alone = "kernel" not in self.ends or self.ends == {"kernel"}
+        return later and self.host != "pyverbs" and (self.ipv6 or alone)
 
     @property
     def address(self) -> str:
@@ -61,9 +73,12 @@ class Cell:
 
     def thorough(self, series: str) -> bool:
         """Whether all loads run in this cell: those with our code and the newest kernel."""
-        return (
-            not QUICKLY and series == SERIES[0] and (self.target, self.host) != ("kernel", "kernel")
-        )
+        return not QUICKLY and series == SERIES[0] and self.ends != {"kernel"}
+
+    def each(self, series: str) -> bool:
+        """Whether each form is tried of what depends little on the cell: in two thorough ones."""
+        forms = {("ours_outside", "siw"), ("ours", "rxe")}
+        return self.thorough(series) and (self.target, self.device) in forms
 
 
 KERNEL_HOST = (

@@ -11,7 +11,8 @@ marker run, which are connect, verified I/O and disconnect of each cell.  Set ot
 A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
 ``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
 them: modules that say ``EVERY_KERNEL = True`` run on each, where cells that others represent have
-the tests marked ``quick`` alone on a later one (Cell.brief); other modules run on the first.  On
+the tests marked ``quick`` alone (Cell.brief) or none (Cell.left_out); other modules run on the
+first, and a run of one kernel has the rule of the first.  On
 ``newest``, if it is not the first, those marked ``quick`` run and modules that say
 ``NEWEST_KERNEL = True``; if that kernel could not be obtained, they are skipped, also in CI.
 """
@@ -290,14 +291,16 @@ def _of_a_cell(item: pytest.Item) -> tuple[Cell, str] | None:
 def _omitted(item: pytest.Item, kernel: str | None = None) -> bool:
     """Whether the test does not run with its cell on its kernel, or on the one that is given."""
     found = _of_a_cell(item)
-    if found is None or item.get_closest_marker("quick"):
+    if found is None:
         return False
     assert isinstance(item, pytest.Function)
     if not getattr(item.module, "EVERY_KERNEL", False):
         return False
-    first = _kernels()[0]
-    on = kernel or item.callspec.params.get("kernel_series", first)
-    return found[0].brief(later=on != first)
+    cell, first = found[0], _kernels()[0]
+    later = (kernel or item.callspec.params.get("kernel_series", first)) != first
+    if item.get_closest_marker("quick"):
+        return cell.left_out(later=later)
+    return cell.brief(later=later)
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, vm: Guest | None) -> None:

@@ -174,7 +174,7 @@ def test_mixed(row: Row, guest: Guest) -> None:
 @pytest.mark.feature("write-zeroes", "deallocate")
 def test_write_zeroes_and_discard(row: Row, guest: Guest) -> None:
     first, second, *others = row.devices()
-    for device in (first, others[0] if row.cell.thorough(row.series) else second):
+    for device in (first, others[0]) if row.cell.each(row.series) else (second,):
         promised = block.zeroing(guest, device)
         assert promised or isinstance(row.target, KernelTarget), device
 
@@ -207,7 +207,7 @@ def test_connect_options(row: Row, guest: Guest) -> None:
     """Queues of different sizes and numbers, also polled ones: a separate connection for each."""
     row.disconnect()
     count = len(row.target.block_sizes)
-    for options in OPTIONS if row.cell.thorough(row.series) else OPTIONS[:1]:
+    for options in OPTIONS if row.cell.each(row.series) else OPTIONS[:1]:
         with row.host.connected(row.target.nqn, *options, namespaces=count):
             device = row.host.devices(row.target.nqn)[1]
             block.fio_verify(guest, device, [block.Load("4k-64k", 64, 2, size=block.MIB)])
