@@ -122,6 +122,35 @@ static void grows_cold(struct pair *p)
 	check(ok && !is_quiet(p) && message(p), "quiet: a cold one reports again");
 }
 
+/*
+ * A polled queue pair with a command now and then, one of hundreds: the helper is not called for each of them.  Only
+ * messages count that follow the one before soon, which a slow machine may prevent.
+ */
+static void seldom_busy(struct pair *p)
+{
+	enum { MESSAGES = 12, GAP_MS = 40, SOON_MS = 100 };
+	int ok = message(p), soon = 0, asleep = 0;
+	double last = now_s();
+	struct ibv_wc wc;
+
+	for (int i = 0; i < MESSAGES && ok; i++) {
+		while (now_s() < last + GAP_MS * 1e-3)
+			ibv_poll_cq(p->b.cq, 1, &wc);
+
+		bool sleeps = atomic_load(&b_qp(p)->watch) == IW_WATCH_ASLEEP;
+
+		if (now_s() < last + SOON_MS * 1e-3) {
+			soon++;
+			asleep += sleeps;
+		}
+		ok = message(p);
+		last = now_s();
+	}
+	/* the first message may be received before the helper has seen its report */
+	check(ok && asleep <= 1 + soon / 4, "quiet: asleep before %d of %d messages of one that is seldom busy", asleep,
+	      soon);
+}
+
 void test_quiet(void)
 {
 	struct pair p;
@@ -132,6 +161,7 @@ void test_quiet(void)
 	sleeps(&p);
 	unpolled(&p);
 	grows_cold(&p);
+	seldom_busy(&p);
 	check(become_quiet(&p), "quiet: a busy one does not report");
 	pair_close(&p);
 }

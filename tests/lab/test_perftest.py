@@ -20,10 +20,12 @@ from lab.our_host import Outside
 from lab.running import Result
 
 COMMON = ["-F", "-n", "100"]
-PROGRAMS = [
-    f"ib_{what}_{kind}" for what in ("send", "write", "read", "atomic") for kind in ("bw", "lat")
+CASES = [
+    [f"ib_{what}_{kind}", *how]
+    for what in ("send", "write", "read", "atomic")
+    for kind, how in (("bw", ["-R"]), ("lat", []))
 ]
-CASES = [[program, *how] for program in PROGRAMS for how in ([], ["-R"])]
+"""Queue pairs that the connection manager connects, and that the programs connect by hand."""
 SECONDS = 240.0
 VERBS = [sys.executable, "-m", "nvmf.cli.main", "verbs", "--device", "roce", "--"]
 

@@ -2,8 +2,9 @@
 """The embedded RoCEv2 device and rxe: small MTU, and packet loss.
 
 rxe repeats the registrations of memory among the requests that it sends again, and these fail: if
-one of its own requests is lost, the kernel's host loses its connection, to any target. So only the
-packets that it receives are lost here, and those in both directions with the kernel's target.
+one of its own requests is lost, or the last acknowledgement for a while, the kernel's host loses
+its connection, to any target. So only the packets that it receives are lost here, except
+acknowledgements; and all of those in both directions with the kernel's target.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ LOADS = (
     block.Load("4k-1m", 16, size=2 * block.MIB),
 )
 INCOMING = f"""
-modprobe -a ifb sch_netem sch_ingress act_mirred cls_matchall
+modprobe -a ifb sch_netem sch_ingress act_mirred cls_matchall cls_u32 act_gact
 ip link show ifb0 >/dev/null 2>&1 || ip link add ifb0 type ifb
 ip link set ifb0 mtu {MTU} up
 tc qdisc replace dev ifb0 root netem loss random 0.5%
 tc qdisc add dev {NETDEV} handle ffff: ingress
-tc filter add dev {NETDEV} parent ffff: matchall action mirred egress redirect dev ifb0
+tc filter add dev {NETDEV} parent ffff: prio 2 matchall action mirred egress redirect dev ifb0
 """
+BUT_ACKNOWLEDGEMENTS = f"""
+tc filter add dev {NETDEV} parent ffff: prio 1 protocol ip u32 \\
+    match ip protocol 17 0xff match ip dport 4791 0xffff match u8 0x11 0xff at 28 action pass
+"""
+"""The opcode of the BTH, behind 20 bytes of IPv4 and 8 of UDP, is RC Acknowledge."""
 OUTGOING = f"tc qdisc replace dev {NETDEV} root netem loss random 0.5%"
 NO_LOSS = f"""
 tc qdisc del dev {NETDEV} ingress 2>/dev/null
@@ -50,7 +56,7 @@ def path(guest: Guest, cable: Network, *, outgoing: bool) -> Iterator[None]:
     try:
         with cable.mtu(MTU):
             guest.run(f"ip link set {NETDEV} mtu {MTU}", quiet=True)
-            guest.run(INCOMING + (OUTGOING if outgoing else ""))
+            guest.run(INCOMING + (OUTGOING if outgoing else BUT_ACKNOWLEDGEMENTS))
             yield
             dropped = guest.run("tc -s qdisc show dev ifb0").stdout
             assert "dropped 0," not in dropped, "no packet was lost"

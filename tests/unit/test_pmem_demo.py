@@ -41,6 +41,8 @@ def folder() -> Iterator[Path]:
 def test_no_target_survives(folder: Path, ending: signal.Signals) -> None:
     """A closed terminal ends the demonstration in order; its targets end if it is killed."""
     words = [sys.executable, "-m", "nvmf.cli.main", "pmem", "demo", "--dir", str(folder)]
+    # nohup, which may have started the tests, would make it ignore SIGHUP
+    words = ["env", "--default-signal=HUP", *words]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         pids = wait_for(lambda: children(running.pid))
         running.send_signal(ending)

@@ -43,6 +43,7 @@ struct iw_qp {
 	bool reaped;			/* the helper has done its part of the end */
 	struct list_link ticking;	/* in the list of queue pairs in TICK */
 	uint32_t seen_polls, seen_rx;
+	uint64_t seen_ns;		/* time of the last traffic, in TICK */
 	atomic_int watch;		/* enum iw_watch; also read without the lock */
 
 	/* iw_numbers.lock */

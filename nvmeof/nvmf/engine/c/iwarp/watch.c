@@ -5,8 +5,8 @@
  *
  * A queue pair that is polled costs almost nothing here.  Its socket is in the helper's epoll, one-shot (ASLEEP).
  * When the socket is ready, the helper checks whether the CQ is polled or armed; if so it leaves the queue pair to
- * the application and checks again on a coarse timer (TICK) until there is no traffic, otherwise it receives itself.
- * When there is no traffic, all queue pairs are ASLEEP, and so is the thread.
+ * the application and checks again on a coarse timer (TICK) until there has been no traffic for a while, otherwise it
+ * receives itself.  When there is no traffic, all queue pairs are ASLEEP, and so is the thread.
  *
  * Owns the list of queue pairs in TICK: those that are asleep do not add to the cost of a tick. Runs on the helper,
  * under iw_cm_lock.
@@ -20,7 +20,15 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-enum { TICK_MIN_MS = 5, TICK_MAX_MS = 20 };
+enum {
+	TICK_MIN_MS = 5,
+	TICK_MAX_MS = 20,
+	/*
+	 * Without traffic, for a queue pair that is polled.  Falling asleep and being called again takes three system
+	 * calls: where hundreds share a processor, each of them has a command only every ten ticks.
+	 */
+	REST_NS = 200000000,
+};
 
 static struct list ticking;		/* queue pairs in TICK */
 static unsigned int tick_ms;
@@ -40,9 +48,10 @@ static void watch_to_tick(struct iw_qp *qp)
 	atomic_store(&qp->watch, IW_WATCH_TICK);
 	qp->seen_polls = watch_polls(qp);
 	qp->seen_rx = atomic_load(&qp->stream.rx_count);
+	qp->seen_ns = clock_ns();
 	tick_ms = TICK_MIN_MS;
 	if (!ticking.head)
-		next_tick = clock_ns() + TICK_MIN_MS * 1000000u;
+		next_tick = qp->seen_ns + TICK_MIN_MS * 1000000u;
 	list_push(&ticking, &qp->ticking);
 }
 
@@ -131,7 +140,7 @@ static void watch_stirred(struct iw_source *source, uint32_t events)
 		watch_serve(qp);
 }
 
-static void watch_tick(void)
+static void watch_tick(uint64_t now)
 {
 	for (struct list_link *link = ticking.head, *next; link; link = next) {
 		struct iw_qp *qp = container_of(link, struct iw_qp, ticking);
@@ -143,7 +152,9 @@ static void watch_tick(void)
 
 		if (p == qp->seen_polls)
 			watch_serve(qp);
-		else if (rx == qp->seen_rx && !qp->stream.tx.blocked)
+		else if (rx != qp->seen_rx || qp->stream.tx.blocked)
+			qp->seen_ns = now;
+		else if (now - qp->seen_ns >= REST_NS)
 			watch_to_sleep(qp);
 		qp->seen_polls = p;
 		qp->seen_rx = rx;
@@ -176,7 +187,7 @@ void iw_watch_init(struct iw_qp *qp, void (*ended)(struct iw_qp *qp))
 uint64_t iw_watch_expire(uint64_t now)
 {
 	if (ticking.head && next_tick <= now)
-		watch_tick();
+		watch_tick(now);
 	return ticking.head ? next_tick : 0;
 }
 
