@@ -26,12 +26,13 @@ def config(
     address: str, device: str, folder: str, *, reactors: int = 2, max_queues: int = 4096
 ) -> str:
     """Return two namespaces of memory and one of a file, for any host; and a subsystem for one
-    host.
+    host. Its reactors do not spin: the guests need the processors.
     """
     return f"""
 [target]
 reactors = {reactors}
 max_queues = {max_queues}
+spin_us = 0
 
 [[port]]
 traddr = "{address}"

@@ -2,7 +2,7 @@
 """Acknowledged data survives a power failure at any step; the proof detects a broken core.
 
 NVMF_PROOF_SEEDS=N runs N seeds of each proof, and a part of them of the log's variants; a failing
-seed is replayed by its number alone.  Without it there are 23,000 in CI, most of them of the log,
+seed is replayed by its number alone.  Without it there are 11,500 in CI, most of them of the log,
 where a seed costs a fifth.
 """
 
@@ -25,7 +25,7 @@ _GIVEN = os.environ.get("NVMF_PROOF_SEEDS")
 LOG_SEEDS, MIRROR_SEEDS = (
     (int(_GIVEN), int(_GIVEN))
     if _GIVEN
-    else ((8000, 2500) if os.environ.get("CI") else (1000, 750))
+    else ((4000, 1250) if os.environ.get("CI") else (1000, 750))
 )
 PARTS = 8
 
