@@ -12,9 +12,9 @@ A test that this machine cannot run is skipped with the reason; if ``CI`` is set
 ``NVMF_LAB`` is ``required``, it fails.  ``NVMF_LAB_KERNELS`` names the series, ``all`` is all of
 them: modules that say ``EVERY_KERNEL = True`` run on each, where cells that others represent have
 the tests marked ``quick`` alone (Cell.brief) or none (Cell.left_out); other modules run on the
-first, and a run of one kernel has the rule of the first.  On
-``newest``, if it is not the first, those marked ``quick`` run and modules that say
-``NEWEST_KERNEL = True``; if that kernel could not be obtained, they are skipped, also in CI.
+first, and a run of one kernel has the rule of the first.  On ``newest``, if it is not the first,
+those marked ``quick`` run and modules that say ``NEWEST_KERNEL = True``; if that kernel could not
+be obtained, they are skipped, also in CI.
 """
 
 from __future__ import annotations
