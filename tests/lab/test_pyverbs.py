@@ -16,8 +16,6 @@ from lab.guest import Guest
 from lab.ours import OursInside
 from lab.prepare import ROOT
 
-EVERY_KERNEL = True
-NEWEST_KERNEL = True
 PYTHON = "/usr/bin/python3"
 """The distribution's Python, which has pyverbs."""
 
