@@ -25,7 +25,7 @@ enum {
 	TICK_MAX_MS = 20,
 	/*
 	 * Without traffic, for a queue pair that is polled.  Falling asleep and being called again takes three system
-	 * calls: where hundreds share a processor, each of them has a command only every ten ticks.
+	 * calls and a switch of threads, and where hundreds are busy each has a command only every few ticks.
 	 */
 	REST_NS = 200000000,
 };
