@@ -194,11 +194,11 @@ static inline __attribute__((always_inline)) void fetch_payload(const struct iw_
 	const struct ibv_sge *next;
 
 	if (!s->crc) {
-		fetch_to_send(iov->iov_base, iov->iov_len);
+		fetch_to_send(iov->iov_base, iov->iov_len, FETCH_THIRD);
 	} else if (last) {
 		next = next_written(s, b->at.sq);
 		if (next)
-			fetch_to_send((const void *)(uintptr_t)next->addr, next->length);
+			fetch_to_send((const void *)(uintptr_t)next->addr, next->length, FETCH_THIRD);
 	}
 }
 
