@@ -5,7 +5,7 @@
 First, queues of depth 128 that are connected and idle, beside one that is busy: time to connect,
 memory of both ends, processor while all idle, and rate, latency, processor and system calls of the
 busy one's commands, beside the floor of the machine in the same minute.  Then queues that are all
-busy: rate, latency, and the rates of the slowest and fastest.
+busy: rate, latency, and the rates of the slowest and fastest, beside a floor with as many sockets.
 
 The target is one process; the queues belong to one thread of another (many.c), with a poll group.
 --tree measures the targets of other trees beside this one's, with the same host program, in turns.
@@ -27,9 +27,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.harness import HarnessError, floor, machine
+from bench.harness import HarnessError, floor, floor_many, machine
 from bench.loads import (
     QUEUES_A_CONTROLLER,
+    STORE_BYTES,
     Run,
     Tree,
     connected,
@@ -79,6 +80,8 @@ class Busy:
     queues: int
     depth: int
     run: Run
+    floor_iops: float
+    """IOPS of the same bytes over as many TCP connections, without NVMe and RDMA (floor_many.c)."""
 
 
 def say(text: str) -> None:
@@ -135,12 +138,14 @@ def busy_rows(
         targets = [stack.enter_context(tree.serving(folder)) for tree in trees]
         hosts = [stack.enter_context(connected(target, queues, depth)) for target in targets]
         runs: list[list[Run]] = [[] for _ in trees]
+        floors = []
         for _ in range(repeat):
+            floors.append(float(floor_many(queues, depth, seconds, STORE_BYTES)["iops"]))
             for at, target in enumerate(targets):
                 say(f"{trees[at].name}: {queues} queues of depth {depth}")
                 runs[at].append(measured(target, hosts[at], queues, depth, seconds))
         for at, tree in enumerate(trees):
-            yield Busy(tree.name, queues, depth, median(runs[at]))
+            yield Busy(tree.name, queues, depth, median(runs[at]), statistics.median(floors))
         say("")
 
 
@@ -155,7 +160,8 @@ IDLE_UNITS = (
 )
 BUSY_HEADER = (
     f"{'tree':<8} {'queues':>7} {'depth':>5} │ {'IOPS':>8} {'p50 µs':>8} {'p99 µs':>8} "
-    f"{'p99/p50':>7} │ {'slowest':>8} {'fastest':>8} │ {'target':>7} {'host µs':>7}"
+    f"{'p99/p50':>7} │ {'slowest':>8} {'fastest':>8} │ {'target':>7} {'host µs':>7} │ "
+    f"{'floor':>8} {'of it':>5}"
 )
 
 
@@ -177,7 +183,7 @@ def busy_line(row: Busy) -> str:
         f"{row.tree:<8} {row.queues:>7} {row.depth:>5} │ {run.iops:>8.0f} {run.p50_us:>8.1f} "
         f"{run.p99_us:>8.1f} {run.p99_us / max(run.p50_us, 1e-3):>7.1f} │ "
         f"{run.queue_min_iops:>8.0f} {run.queue_max_iops:>8.0f} │ {run.target_cpu_us:>7.2f} "
-        f"{run.host_cpu_us:>7.2f}"
+        f"{run.host_cpu_us:>7.2f} │ {row.floor_iops:>8.0f} {run.iops / max(row.floor_iops, 1):>5.2f}"
     )
 
 

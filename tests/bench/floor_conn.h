@@ -39,7 +39,7 @@ enum {
 
 static struct {
 	bool write, random, capsule, whole;
-	size_t block;
+	size_t block, store;
 	unsigned depth;
 	double seconds;
 } opt;

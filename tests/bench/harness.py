@@ -192,6 +192,11 @@ def floor(
     return _floor("floor", words, seconds)
 
 
+def floor_many(connections: int, depth: int, seconds: float, store_bytes: int) -> dict[str, Any]:
+    """Run the bare exchange of the bytes of 4 KiB reads on many connections: iops, p50_us, p99_us."""
+    return _floor("floor_many", [connections, depth, seconds, store_bytes], seconds)
+
+
 def floor_udp(block_size: int, depth: int, seconds: float, icrc: bool = False) -> dict[str, Any]:
     """Run the bare exchange over UDP of the bytes of reads, with the result of floor().
 
