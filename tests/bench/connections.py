@@ -183,7 +183,8 @@ def busy_line(row: Busy) -> str:
         f"{row.tree:<8} {row.queues:>7} {row.depth:>5} │ {run.iops:>8.0f} {run.p50_us:>8.1f} "
         f"{run.p99_us:>8.1f} {run.p99_us / max(run.p50_us, 1e-3):>7.1f} │ "
         f"{run.queue_min_iops:>8.0f} {run.queue_max_iops:>8.0f} │ {run.target_cpu_us:>7.2f} "
-        f"{run.host_cpu_us:>7.2f} │ {row.floor_iops:>8.0f} {run.iops / max(row.floor_iops, 1):>5.2f}"
+        f"{run.host_cpu_us:>7.2f} │ {row.floor_iops:>8.0f} "
+        f"{run.iops / max(row.floor_iops, 1):>5.2f}"
     )
 
 

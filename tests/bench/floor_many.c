@@ -85,13 +85,24 @@ static double run_all(int epoll, double seconds)
 	return at - from;
 }
 
-static uint64_t finished(const struct client *client, unsigned connections)
-{
-	uint64_t sum = 0;
+/* Commands since the last call: of all connections, and of the slowest and the fastest one. */
+struct progress {
+	uint64_t sum, least, most;
+};
 
-	for (unsigned i = 0; i < connections; i++)
-		sum += client[i].finished;
-	return sum;
+static struct progress progressed(const struct client *client, uint64_t *before, unsigned connections)
+{
+	struct progress p = { .least = UINT64_MAX };
+
+	for (unsigned i = 0; i < connections; i++) {
+		const uint64_t n = client[i].finished - before[i];
+
+		p.sum += n;
+		p.least = n < p.least ? n : p.least;
+		p.most = n > p.most ? n : p.most;
+		before[i] = client[i].finished;
+	}
+	return p;
 }
 
 static void connect_all(struct servers *servers, struct client *client, int epoll, unsigned connections,
@@ -124,6 +135,7 @@ int main(int argc, char **argv)
 	const unsigned connections = argc == 5 ? (unsigned)strtoul(argv[1], NULL, 0) : 0;
 	struct servers servers;
 	struct client *client;
+	uint64_t *before;
 	pthread_t thread;
 
 	if (argc == 5) {
@@ -140,12 +152,13 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	client = calloc(connections, sizeof(*client));
+	before = calloc(connections, sizeof(*before));
 	servers = (struct servers){
 		.server = calloc(connections, sizeof(*servers.server)),
 		.epoll = epoll_new(),
 		.cpu = processor(1),
 	};
-	if (!client || !servers.server)
+	if (!client || !before || !servers.server)
 		die("memory");
 	const int epoll = epoll_new();
 
@@ -161,14 +174,17 @@ int main(int argc, char **argv)
 	run_all(epoll, opt.seconds / 10);	/* not counted */
 	memset(&histogram, 0, sizeof(histogram));
 
-	const uint64_t first = finished(client, connections), ticks = ticks_now();
+	progressed(client, before, connections);
+
+	const uint64_t ticks = ticks_now();
 	const double seconds = run_all(epoll, opt.seconds);
 	const double us_per_tick = seconds * 1e6 / (double)(ticks_now() - ticks);
-	const double iops = (double)(finished(client, connections) - first) / seconds;
+	const struct progress p = progressed(client, before, connections);
 
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
-	printf("{\"iops\": %.1f, \"p50_us\": %.3f, \"p99_us\": %.3f}\n", iops,
+	printf("{\"iops\": %.1f, \"queue_min_iops\": %.1f, \"queue_max_iops\": %.1f, \"p50_us\": %.3f, "
+	       "\"p99_us\": %.3f}\n", (double)p.sum / seconds, (double)p.least / seconds, (double)p.most / seconds,
 	       histogram_percentile(&histogram, 50) * us_per_tick,
 	       histogram_percentile(&histogram, 99) * us_per_tick);
 	return 0;

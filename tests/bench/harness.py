@@ -193,7 +193,11 @@ def floor(
 
 
 def floor_many(connections: int, depth: int, seconds: float, store_bytes: int) -> dict[str, Any]:
-    """Run the bare exchange of the bytes of 4 KiB reads on many connections: iops, p50_us, p99_us."""
+    """Run the bare exchange of the bytes of 4 KiB reads on many connections: iops, that of
+    the slowest and fastest (queue_min_iops, queue_max_iops), p50_us, p99_us.
+
+    depth: reads outstanding on each connection, 16 at most.
+    """
     return _floor("floor_many", [connections, depth, seconds, store_bytes], seconds)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from bench import connections
-from bench.harness import MIB, NQN, HarnessError, Target, configuration
+from bench.harness import MIB, NQN, HarnessError, Target, configuration, floor_many
+from bench.loads import Tree
 from nvmf.cli.main import main
 from nvmf.engine import bench
 
@@ -70,6 +71,18 @@ def test_connections(tmp_path: Path) -> None:
     rows = json.loads(out.read_text())["rows"]
     assert [(row["queues"], row["depth"]) for row in rows] == [(1, 1), (1, 32), (130, 1), (130, 32)]
     assert all(row["connect_seconds"] > 0 and "p99_us" in row["run"] for row in rows)
+
+
+def test_busy_queues(tmp_path: Path) -> None:
+    """A row of queues that are all busy has its floor, whose connections all take part."""
+    (row,) = connections.busy_rows([Tree(None)], 3, 2, 0.1, 1, tmp_path)
+    assert (row.queues, row.depth) == (3, 2)
+    assert row.run.queue_min_iops > 0
+    floor = floor_many(3, 2, 0.1, MIB)
+    assert row.floor_iops > 0
+    assert 0 < floor["queue_min_iops"] <= floor["queue_max_iops"] < floor["iops"]
+    with pytest.raises(HarnessError, match="a depth of 16"):
+        floor_many(1, 17, 0.1, MIB)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
