@@ -131,11 +131,12 @@ static void connect_all(struct servers *servers, struct client *client, int epol
 
 int main(int argc, char **argv)
 {
+	/* static: what they point to ends with the process */
 	static struct histogram histogram;
+	static struct servers servers;
+	static struct client *client;
+	static uint64_t *before;
 	const unsigned connections = argc == 5 ? (unsigned)strtoul(argv[1], NULL, 0) : 0;
-	struct servers servers;
-	struct client *client;
-	uint64_t *before;
 	pthread_t thread;
 
 	if (argc == 5) {
