@@ -73,7 +73,7 @@ static int post_one(struct iw_stream *s, const struct ibv_send_wr *wr, bool sign
 	if (i - s->sq_tail >= s->cap.max_send_wr)
 		return ENOMEM;
 	if (num_sge < 0 || (uint32_t)num_sge > s->cap.max_send_sge ||
-	    iw_take_sges(s->sq_sge + slot * s->cap.max_send_sge, wr->sg_list, num_sge, &w->len))
+	    iw_take_sges(iw_sq_sge(s, i), wr->sg_list, num_sge, &w->len))
 		return EINVAL;
 	w->placed = 0;
 	if (set_opcode(w, wr))

@@ -46,8 +46,8 @@ int iw_rx_ahead_aim(const struct iw_stream *s, struct iw_ahead *a, struct iovec 
 		if (payload > wr->len - at)
 			payload = wr->len - at;
 		if (payload < RX_BIG || at - from + payload > most ||
-		    iw_sge_iov(s->pd, s->sq_sge + (size_t)(s->read_next & (s->sq_size - 1)) * s->cap.max_send_sge, 1,
-			       at, payload, IBV_ACCESS_LOCAL_WRITE, &iov[2 * a->n + 1], &access) != 1)
+		    iw_sge_iov(s->pd, iw_sq_sge(s, s->read_next), 1, at, payload, IBV_ACCESS_LOCAL_WRITE,
+			       &iov[2 * a->n + 1], &access) != 1)
 			break;
 		next->part[0] = iov[2 * a->n] = (struct iovec){ next->gap, gap };
 		next->part[1] = iov[2 * a->n + 1];

@@ -210,8 +210,7 @@ int iw_rx_place_iov(struct iw_stream *s, uint32_t max, struct iovec *iov, struct
 		return 1;
 	case RDMAP_READ_RESP:
 		wr = iw_sq(s, s->read_next);
-		n = iw_sge_iov(s->pd, s->sq_sge + (size_t)(s->read_next & (s->sq_size - 1)) *
-			       s->cap.max_send_sge, wr->num_sge, wr->placed, max,
+		n = iw_sge_iov(s->pd, iw_sq_sge(s, s->read_next), wr->num_sge, wr->placed, max,
 			       IBV_ACCESS_LOCAL_WRITE, iov, &a);
 		if (n >= 0)
 			return n;

@@ -154,6 +154,11 @@ static inline struct iw_swr *iw_sq(const struct iw_stream *s, uint32_t i)
 	return &s->sq[i & (s->sq_size - 1)];
 }
 
+static inline struct ibv_sge *iw_sq_sge(const struct iw_stream *s, uint32_t i)
+{
+	return s->sq_sge + (size_t)(i & (s->sq_size - 1)) * s->cap.max_send_sge;
+}
+
 /* The connection has to end: returns IW_END, with the reason in out. */
 enum iw_verdict iw_end(struct iw_out *out, uint16_t term, const uint8_t *hdr, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

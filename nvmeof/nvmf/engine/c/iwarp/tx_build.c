@@ -156,7 +156,7 @@ static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr
 		    struct iovec *iov)
 {
 	size_t slot = b->at.sq & (s->sq_size - 1);
-	const struct ibv_sge *sge = s->sq_sge + slot * s->cap.max_send_sge;
+	const struct ibv_sge *sge = iw_sq_sge(s, b->at.sq);
 	uint64_t addr;
 
 	if (!len)
@@ -178,28 +178,26 @@ static int work_iov(struct iw_stream *s, struct tx_batch *b, const struct iw_swr
 static const struct ibv_sge *next_written(const struct iw_stream *s, uint32_t sq)
 {
 	for (uint32_t i = sq + 1; i != s->sq_head && i - sq <= 2; i++) {
-		const struct ibv_sge *sge = s->sq_sge + (size_t)(i & (s->sq_size - 1)) * s->cap.max_send_sge;
 		const struct iw_swr *wr = iw_sq(s, i);
 
 		if (wr->rdmap == RDMAP_WRITE && wr->num_sge && !wr->inline_data)
-			return sge;
+			return iw_sq_sge(s, i);
 	}
 	return NULL;
 }
 
 /* Fetch what is read next: this payload when the batch is sent, or after the CRC of this one, the next payload. */
 static inline __attribute__((always_inline)) void fetch_payload(const struct iw_stream *s, const struct tx_batch *b,
-								const struct iovec *iov, bool last)
+								bool last)
 {
-	const struct ibv_sge *next;
+	const struct ibv_sge *sge = NULL;
 
-	if (!s->crc) {
-		fetch_to_send(iov->iov_base, iov->iov_len, FETCH_THIRD);
-	} else if (last) {
-		next = next_written(s, b->at.sq);
-		if (next)
-			fetch_to_send((const void *)(uintptr_t)next->addr, next->length, FETCH_THIRD);
-	}
+	if (s->crc)
+		sge = last ? next_written(s, b->at.sq) : NULL;
+	else if (!b->at.off)	/* once, whatever the size of its segments */
+		sge = iw_sq_sge(s, b->at.sq);
+	if (sge)
+		fetch_to_send((const void *)(uintptr_t)sge->addr, sge->length, FETCH_THIRD);
 }
 
 static void work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,
@@ -250,8 +248,8 @@ static bool put_work(struct iw_stream *s, struct tx_batch *b)
 	n = work_iov(s, b, wr, len, iov);
 	if (n < 0)
 		return false;
-	if (wr->rdmap == RDMAP_WRITE && len > TX_COPY_MAX)
-		fetch_payload(s, b, iov, last);
+	if (wr->rdmap == RDMAP_WRITE && len > TX_COPY_MAX && !wr->inline_data)
+		fetch_payload(s, b, last);
 	work_header(s, b, wr, len, last);
 	b->len += hl;
 	put_payload(s, b, start, iov, n, len);
