@@ -3,8 +3,8 @@
  * The floor of many connections: the rate at which this machine's loopback TCP transfers the bytes of 4 KiB random reads
  * over iWARP, with some reads outstanding on each connection, between two threads without RDMA and NVMe.
  *
- * Each thread polls the connections that have data with epoll, edge-triggered, as no larger number of descriptors costs
- * then: for each message one receive and one send, which is the least that sockets allow.  Prints one JSON object.
+ * Each thread finds the connections that have data with epoll, edge-triggered, so that the others cost nothing.  Each message
+ * takes one receive and one send.  Prints one JSON object.
  *
  * usage: floor_many CONNECTIONS DEPTH SECONDS STORE_BYTES
  */
@@ -174,7 +174,6 @@ int main(int argc, char **argv)
 	}
 	run_all(epoll, opt.seconds / 10);	/* not counted */
 	memset(&histogram, 0, sizeof(histogram));
-
 	progressed(client, before, connections);
 
 	const uint64_t ticks = ticks_now();
