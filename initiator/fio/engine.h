@@ -87,6 +87,7 @@ struct request {
 	uint8_t *buffer;		/* of the next piece */
 	unsigned holds;
 	uint16_t status;		/* the first that was not success */
+	int refused;			/* errno: a piece could not be submitted, for another reason than a loss */
 	bool lost;			/* a piece was lost with its queue, or was not submitted */
 	unsigned losses;		/* connections that ended with a piece of it in flight */
 	uint8_t *data;			/* the buffer of the first piece */

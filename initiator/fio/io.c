@@ -44,6 +44,9 @@ static void request_finish(struct state *s, struct request *r)
 			 host_nvme_status_name(r->status, false), r->status);
 		request_complain(s, io_u, text);
 		io_u->error = request_errno(r->status);
+	} else if (r->refused) {
+		request_complain(s, io_u, strerror(r->refused));
+		io_u->error = (unsigned)r->refused;
 	} else if (r->lost) {
 		io_u->error = EIO;
 	}
@@ -62,7 +65,7 @@ static void request_finish(struct state *s, struct request *r)
  */
 static bool request_keep(struct state *s, const struct request *r)
 {
-	if (!r->lost || r->status || r->session->state == SESSION_ENDED)
+	if (!r->lost || r->status || r->refused || r->session->state == SESSION_ENDED)
 		return false;
 	if (r->losses <= MAX_RETRIES)
 		return true;
@@ -84,7 +87,7 @@ static void request_drop(struct state *s, struct request *r)
 		return;
 	if (request_keep(s, r))
 		line_add(&r->session->held, r);
-	else if (r->flushes && !r->flushing && !r->lost && !r->status)
+	else if (r->flushes && !r->flushing && !r->lost && !r->status && !r->refused)
 		request_flush(s, r);
 	else
 		request_finish(s, r);
@@ -142,16 +145,20 @@ static int submit_piece(struct state *s, struct request *r)
 /* Submit pieces while there is room.  True if the submission has ended: all are sent, or it ended early. */
 static bool submit_pieces(struct state *s, struct request *r)
 {
+	const bool live = r->session->state == SESSION_LIVE;
 	int ret;
 
+	/* Lost in line, and the session is connected again already: its other pieces have been abandoned (poll_lost). */
+	if (r->lost && live && !r->status && r->losses <= MAX_RETRIES)
+		request_start(r);
 	do
-		ret = r->session->state == SESSION_LIVE ? submit_piece(s, r) : -ENOTCONN;
+		ret = live && !r->lost ? submit_piece(s, r) : -ENOTCONN;
 	while (!ret && r->left);
 	if (ret == -EAGAIN)
 		return false;
+	r->lost |= ret == -ENOTCONN;
 	if (ret < 0 && ret != -ENOTCONN)
-		request_complain(s, r->io_u, strerror(-ret));
-	r->lost |= ret < 0;
+		r->refused = -ret;
 	request_drop(s, r);
 	return true;
 }
@@ -200,6 +207,7 @@ enum fio_q_status nvmeof_queue(struct thread_data *td, struct io_u *io_u)
 	r->io_u = io_u;
 	r->session = &s->sessions[io_u->file->fileno];
 	r->status = 0;
+	r->refused = 0;
 	r->losses = 0;
 	r->to_device = false;
 	/* --sync: O_SYNC, O_DSYNC */
@@ -253,6 +261,12 @@ static void poll_lost(struct state *s, struct host_queue *queue)
 			request_drop(s, r);
 		}
 	}
+	/* also of those in line: what was sent of them, or the Write before a Flush, may be lost with the target */
+	for (struct request *r = s->waiting.first; r; r = r->next)
+		if (r->session->queue == queue) {
+			r->losses += !r->lost && r->flushing;
+			r->lost = true;
+		}
 }
 
 static int poll_hub(struct state *s, struct hub *hub)

@@ -23,6 +23,8 @@ static struct {
 	bool told;		/* host_poll_group_lost() has returned the queue */
 	uint16_t status;	/* of commands that complete */
 	int reopen;		/* what an attempt to reconnect returns */
+	int refuse;		/* what a submit returns, if not 0 */
+	unsigned submitted;
 } queue;
 
 static struct host_queue *const the_queue = (struct host_queue *)&queue;
@@ -36,8 +38,11 @@ int host_queue_submit(struct host_queue *q, const struct nvme_sqe *sqe, const st
 	(void)more;
 	if (queue.lost)
 		return -ENOTCONN;
+	if (queue.refuse)
+		return queue.refuse;
 	if (queue.nout == queue.slots)
 		return -EAGAIN;
+	queue.submitted++;
 	queue.out[queue.nout++] = user;
 	return 1;
 }
@@ -281,6 +286,81 @@ static void test_reconnected(unsigned pieces, unsigned slots, unsigned complete,
 	CHECK(!job->state.reconnecting && !queue.nout && !job->state.waiting.first);
 }
 
+static void job_reconnects(struct job *j, unsigned slots)
+{
+	job_make(j, slots);
+	j->options.ctrl_loss_tmo = -1;
+	j->session.connected = clock_ns() - second;
+}
+
+static void job_run(struct job *j)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		queue.ready = SLOTS;
+		job_reap(j);
+	}
+	CHECK(!j->state.reconnecting && !queue.nout && !j->state.waiting.first && !j->session.held.first);
+}
+
+/* The poll that finds the loss also connects the session again: what is in line is sent from its beginning. */
+static void test_reconnected_at_once(void)
+{
+	job_reconnects(job, 2);
+	job_queue(job, 0, 5);
+	queue.lost = true;
+	job_reap(job);
+	CHECK(job->session.state == SESSION_LIVE);
+	job_run(job);
+	CHECK(job->given[0] == 1 && !job->io_us[0].error, "given %u times", job->given[0]);
+	CHECK(queue.submitted == 2 + 5, "2 pieces, and all 5 again: %u", queue.submitted);
+
+	/* each of its connections ends while its first pieces are in flight */
+	job_reconnects(job, 2);
+	job_queue(job, 0, 5);
+	for (unsigned i = 0; i < 2 * MAX_RETRIES + 4; i++) {
+		queue.lost = true;
+		job_reap(job);
+	}
+	CHECK(job->given[0] == 1 && job->io_us[0].error == EIO && !job->session.held.first);
+
+	/* a Flush in line: the Write before it is repeated */
+	job_reconnects(job, 1);
+	job->options.method = METHOD_NVME_WRITE_FLUSH;
+	job->io_us[0].ddir = DDIR_WRITE;
+	job_queue(job, 0, 1);
+	job_queue(job, 1, 1);
+	queue.ready = 1;
+	queue.lost = true;
+	job_reap(job);
+	job_run(job);
+	CHECK(job->given[0] == 1 && job->given[1] == 1 && !job->io_us[0].error && !job->io_us[1].error);
+	CHECK(queue.submitted == 4, "Write, Read, Write, Flush: %u commands", queue.submitted);
+}
+
+/* A submit that fails, though the connection is not lost, fails its I/O and no other. */
+static void test_refused(void)
+{
+	job_make(job, SLOTS);
+	queue.refuse = -ENOMEM;
+	job_queue(job, 0, 3);
+	queue.refuse = 0;
+	job_queue(job, 1, 3);
+	job_run(job);
+	CHECK(job->given[0] == 1 && job->io_us[0].error == ENOMEM);
+	CHECK(job->given[1] == 1 && !job->io_us[1].error);
+
+	/* and one of which a piece is in flight waits for it */
+	job_make(job, 1);
+	job_queue(job, 0, 2);
+	CHECK(queue.nout == 1);
+	queue.refuse = -EMSGSIZE;
+	job_reap(job);
+	CHECK(!job->given[0] && !job->state.waiting.first);
+	queue.ready = 1;
+	job_reap(job);
+	CHECK(job->given[0] == 1 && job->io_us[0].error == EMSGSIZE);
+}
+
 /* A connection that ends each time, and a job that ends, do not keep an I/O. */
 static void test_given_up(void)
 {
@@ -326,6 +406,8 @@ int main(int argc, char **argv)
 	test_reconnected(1, 4, 0, false);
 	test_reconnected(3, 2, 1, true);
 	test_reconnected(3, 2, 1, false);
+	test_reconnected_at_once();
+	test_refused();
 	test_given_up();
 	test_status();
 	free(job);

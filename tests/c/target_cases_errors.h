@@ -274,6 +274,39 @@ static void case_faults(struct queue *q)
 	unlink(path);
 }
 
+/* The file of mapped memory becomes shorter: Verify finds what a Read finds. */
+static void case_verify_map(struct queue *q)
+{
+	char path[] = "/dev/shm/nvmf-target-verify-XXXXXX";
+	int fd = mkstemp(path);
+	struct store_options pmem = { .kind = "pmem", .path = path, .block_size = 512 };
+	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
+	struct target_namespace *ns = NULL;
+	struct store *store = NULL;
+
+	if (fd >= 0 && !ftruncate(fd, 1 << 20))
+		ns = lab_namespace(3, &pmem, &store);
+	if (!CHECK(ns && store->map, "a mapped file"))
+		return;
+	sqe.nsid = 3;
+	sqe.cdw10 = 1024;
+	sqe.cdw12 = 511;
+	CHECK(!queue_run(q, &sqe, NULL, 0), "Verify of its memory");
+	CHECK(!ftruncate(fd, 1 << 18), "it becomes shorter");
+	sqe.cid = sqe_new(q, NVME_OPC_VERIFY, 0, 0).cid;
+	REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "Verify of memory that is gone");
+	sqe = sqe_io(q, NVME_OPC_READ, 1024, 8, 0);
+	sqe.nsid = 3;
+	REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "as a Read of it");
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, 3, NULL);
+	LAB_UNTIL(lab.retired_count == 1);
+	target_namespace_destroy(ns);
+	store_close(store);
+	close(fd);
+	unlink(path);
+}
+
 static void test_errors(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
@@ -296,6 +329,7 @@ static void test_errors(void)
 	cases_invalidate(q);
 	cases_conflict(q);
 	case_faults(q);
+	case_verify_map(q);
 	queue_idle(q);
 	target_qpair_stats(q->qp, &stats);
 	CHECK(stats.malformed > 80 && stats.errors > stats.malformed && stats.outstanding == 0,

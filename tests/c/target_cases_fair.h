@@ -53,6 +53,58 @@ static void trickle_send(struct raw_host *h)
 	}
 }
 
+enum { STILL_DEPTH = 128, STILL_HOSTS = 12 };
+
+/* Hosts whose commands take all the buffers that they may have, and that move no data; another host has its share. */
+static void still_hosts(unsigned hosts, uint8_t opcode, uint32_t bytes)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 50 };
+	struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
+	struct raw_host still[STILL_HOSTS];
+	struct target_qpair_stats stats;
+	struct queue *modest;
+	struct store *store;
+	unsigned right, closed = 0;
+	const int little = 4096;
+
+	lab_start(&options);
+	lab_namespace(1, &file, &store);
+	modest = queue_open(1, 32, 4096);
+	for (unsigned k = 0; k < hosts; k++) {
+		if (!CHECK(raw_open(&still[k], 1, STILL_DEPTH) && raw_connect(&still[k]), "host %u", k))
+			exit(1);
+		setsockopt(still[k].fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+		for (unsigned i = 0; i < STILL_DEPTH - 8; i++) {
+			struct nvme_sqe sqe = raw_sqe(&still[k], opcode, bytes);
+
+			raw_capsule(&still[k], &sqe);
+		}
+		/* all have arrived, and Connect: each is outstanding, or its response was put in line */
+		CHECK(LAB_UNTIL((target_qpair_stats(still[k].q->qp, &stats),
+				 stats.outstanding + stats.commands > STILL_DEPTH - 8)));
+	}
+	right = modest_run(modest, 1, 4);
+	for (unsigned k = 0; k < hosts; k++)
+		closed += still[k].q->closed;
+	CHECK(right == 4, "%u hosts that move no data of %u bytes, opcode %u: another one's %u of 4 commands run",
+	      hosts, bytes, opcode, right);
+	CHECK(!run_io(modest, 1, NVME_OPC_WRITE, 0, 512, 0) && !run_io(modest, 1, NVME_OPC_READ, 0, 512, 0),
+	      "and those that need more than one buffer");
+	CHECK(!closed, "before any of them lost its connection: %u", closed);
+	for (unsigned k = 0; k < hosts; k++)
+		raw_close(&still[k], true);
+	lab_stop();
+	store_close(store);
+}
+
+static void test_still(void)
+{
+	still_hosts(1, NVME_OPC_WRITE, 131072);
+	still_hosts(STILL_HOSTS, NVME_OPC_WRITE, 131072);
+	still_hosts(3, NVME_OPC_WRITE, 4096);
+	still_hosts(STILL_HOSTS, NVME_OPC_READ, 131072);
+}
+
 static void test_fair(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50, .buffer_size = 16384,

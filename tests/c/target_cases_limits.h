@@ -63,6 +63,24 @@ static void case_limit_turns(struct queue *q, struct queue *modest, struct targe
 	CHECK(gated(q, 1, 0, 0, 0), "without limits nothing waits");
 }
 
+/* Verify of memory reads nothing, and so takes nothing of what others may transfer. */
+static void case_limit_verify(struct queue *q, struct target_namespace *ns)
+{
+	uint64_t before = throttled(ns);
+	struct nvme_sqe sqe;
+	unsigned done = 0;
+
+	target_namespace_limits(ns, &limit_still);
+	for (unsigned i = 0; i < 8; i++) {
+		sqe = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
+		sqe.cdw12 = 0xffff & ((32 << 20) / 512 - 1);
+		done += !queue_run(q, &sqe, NULL, 0);
+	}
+	CHECK(done == 8 && throttled(ns) == before && !run_io(q, 1, NVME_OPC_READ, 0, 8, 0),
+	      "%u of 8 Verify commands, then a Read: none waits", done);
+	target_namespace_limits(ns, &limit_none);
+}
+
 static void case_limit_gate(struct queue *q, struct target_namespace *ns)
 {
 	struct target_gate gate = { .write = GATE_W }, none = { 0 };
@@ -151,6 +169,7 @@ static void test_limits(void)
 	two = lab_namespace(2, &file, &stores[1]);
 	q = queue_open(1, 128, 4096);
 	modest = queue_open(2, 32, 4096);
+	case_limit_verify(q, ns);
 	case_limit_turns(q, modest, ns);
 	case_limit_gate(q, ns);
 	case_limit_death(q, ns);

@@ -36,6 +36,16 @@ static int post_a_part(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	return ENOMEM;
 }
 
+/* Refuse a chain from its first request, while others are posted. */
+static int post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (qp != refusing.qp)
+		return refusing.post_send(qp, wr, bad);
+	refusing.qp = NULL;
+	*bad = wr;
+	return ENOMEM;
+}
+
 /* Accept a chain and report an error, as libsiw does if the kernel refuses its doorbell. */
 static int post_and_complain(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -104,6 +114,7 @@ static void case_ends_while_busy(void)
 static void test_posts(void)
 {
 	case_post_refused(post_and_complain, "all is posted, and an error");
+	case_post_refused(post_nothing, "nothing is posted");
 	lab_private = true;	/* each response is posted apart from others where it is not */
 	case_post_refused(post_a_part, "a part is posted");
 	lab_private = false;

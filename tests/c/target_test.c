@@ -21,6 +21,7 @@ static char lab_file[32];
 #include "target_cases_log.h"
 #include "target_cases_pool.h"
 #include "target_cases_posts.h"
+#include "target_cases_ranges.h"
 
 #include <sys/statvfs.h>
 
@@ -143,6 +144,9 @@ int main(int argc, char **argv)
 	lab_private = false;
 	check_section("fair");
 	test_fair();
+	test_still();
+	check_section("ranges");
+	test_ranges();
 	check_section("apart");
 	test_apart();
 	check_section("posts that are refused");

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -14,6 +15,7 @@ from wire import mpa, nvme, rdmap
 from wire.errors import ConnectionEnded
 from wire.host import NvmeHost, Queue, lba_words
 from wire.nvme import Admin, Io
+from wire.peer import ReadAsked
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 
@@ -86,6 +88,35 @@ def test_never_answers_reads(target: Served, bystander: Witness, count: int, ask
     finally:
         for host in hosts:
             host.close()
+
+
+def test_gives_data_and_takes_none(target: Served) -> None:
+    """A host that answers an RDMA READ now and then, but does not take the data of its Reads, does
+    not keep others from writing those blocks.
+    """
+    answers = 20
+    host = NvmeHost(target.address, SUBNQN).connect(depth=128)
+    queue = host.queues[1]
+    queue.peer.serve_reads = False
+    region = queue.memory.register(512, writable=False)
+    sgl = nvme.keyed(region.base, 512, region.stag)
+    for cid in range(1000, 1000 + answers):
+        queue.submit(nvme.sqe(Io.WRITE, nsid=1, cid=cid, sgl=sgl, cdw=lba_words(100_000 + cid, 1)))
+    asked: list[ReadAsked] = []
+    while len(asked) < answers:
+        if isinstance(event := queue.peer.event(), ReadAsked):
+            asked.append(event)
+    submit_reads(queue, 31, LARGE)
+    given = 0
+    with NvmeHost(target.address, SUBNQN).connect() as other, ThreadPoolExecutor(1) as pool:
+        written = pool.submit(other.write, 5, b"w" * 512)
+        while given < answers and not wait([written], timeout=1).done:
+            with contextlib.suppress(OSError):  # the target has ended the connection
+                queue.peer.answer_read(asked[given].request)
+            given += 1
+        written.result()
+    host.close()
+    assert given < answers, "the Write waited until the host had nothing more to give"
 
 
 @pytest.mark.parametrize("sent", [1, 2, 19, 24, 83])

@@ -2,7 +2,8 @@
 /*
  * Memory stores (ram, pmem): reads and writes in place, and through store_submit.  Owns nothing; runs on reactors.
  *
- * Long ranges of zeroes are written one piece per poll, so that a host that clears a terabyte does not delay others.
+ * Long ranges of zeroes are written one piece per poll, so that a host that clears a terabyte does not delay others, nor
+ * do many hosts that clear a little.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,9 @@
 #include "store_internal.h"
 
 enum {
-	PIECE_GIVEN_BACK = 16 << 20,	/* about 0.2 ms of madvise */
+	PIECE_GIVEN_BACK = 4 << 20,	/* at most about 0.2 ms of madvise */
 	PIECE_WRITTEN = 1 << 20,	/* about 0.2 ms of stores */
+	PIECE_AT_ONCE = 64 << 10,	/* no longer than a command with as much data takes */
 	/* Larger copies go past the caches: they would evict other data, and need not read what they overwrite. */
 	STREAMED_SMALL = 32 << 10,	/* in a store that the last cache can hold */
 	STREAMED_LARGE = 4 << 10,	/* in a larger one */
@@ -175,7 +177,7 @@ void store_memory_submit(struct store_ring *ring, struct store *store, struct st
 			break;
 		/* fall through */
 	case STORE_WRITE_ZEROES:
-		if (store_memory_piece(store, io)) {
+		if (io->length > PIECE_AT_ONCE || store_memory_piece(store, io)) {
 			store_ring_piece(ring, io);
 			return;
 		}

@@ -236,4 +236,10 @@ static inline uint16_t store_memory_check(struct store *store, uint64_t offset, 
 	return store->fd < 0 ? 0 : store_memory_check_file(store, offset, length);
 }
 
+/* Whether Verify has to read.  The memory of a file can fail where other memory cannot: see store_memory_check(). */
+static inline bool store_verify_reads(const struct store *store)
+{
+	return store->kind != STORE_NULL && (!store->map || store->fd >= 0);
+}
+
 #endif

@@ -50,6 +50,10 @@ static bool cancel_moving(struct target_request *req)
 /* Only in the first step, before any byte was changed. */
 static bool cancel_stepping(struct target_request *req)
 {
+	if (req->stepping == STEP_IN_LINE) {
+		steps_cancel(req);
+		return true;
+	}
 	return req->step <= 1 && !req->step_done &&
 	       cancel_in_store(req, req->stepping == STEP_UNDER_WAY);
 }

@@ -183,6 +183,9 @@ void io_ranges_arrived(struct target_request *req, const void *ranges);
 /* ---- steps.c ---- */
 void steps_start(struct target_request *req, uint32_t steps);
 void steps_end(struct target_request *req);
+void steps_serve(struct target_qpair *qp);	/* begin those for which there is room now */
+void steps_cancel(struct target_request *req);	/* its state is STEP_IN_LINE */
+void steps_drop(struct target_qpair *qp);	/* the connection has ended */
 
 /* ---- lines.c ---- */
 void transfer_line_enter(struct target_request *req, struct fifo *line);

@@ -60,6 +60,7 @@ static void chunk_send(struct chunk *chunk)
 	if (chunk->length == req->length) {
 		req->chunk = chunk;	/* sent with the response */
 	} else {
+		chunk->with_host = reactor_now(req->qp->reactor);
 		fifo_push(&req->qp->tx, &chunk->tx.link);
 		reactor_mark(req->qp);
 	}
@@ -217,6 +218,7 @@ void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch)
 	req->outstanding++;
 	if (fetch) {
 		qp->fetching++;
+		chunk->with_host = reactor_now(qp->reactor);
 		fifo_push(&qp->reads, &chunk->tx.link);
 		reactor_mark(qp);
 	} else if (req->mode == TRANSFER_READ || req->mode == TRANSFER_VERIFY) {

@@ -131,6 +131,7 @@ static void drop_lines(struct target_qpair *qp)
 	while ((link = fifo_pop(&qp->repost)))
 		;
 	transfer_drop_lines(qp);
+	steps_drop(qp);
 	while ((link = fifo_pop(&qp->tx))) {
 		struct tx *tx = container_of(link, struct tx, link);
 

@@ -60,6 +60,7 @@ static void completion_responded(struct target_request *last)
 		request_response_done(req);
 	} while (req != last);
 	completion_freed(qp, slots);
+	qp->taken = qp->moved;
 }
 
 /* Returns 1 if responses have been sent, else 0. */
@@ -85,6 +86,7 @@ int completion_take(struct reactor *reactor, const struct ibv_wc *wc)
 			qpair_fail_wc(chunk->req->qp, "RDMA WRITE", status);
 		reactor->awaited--;
 		completion_freed(chunk->req->qp, chunk->slots);
+		chunk->req->qp->taken = chunk->req->qp->moved;
 		chunk_written(chunk);
 		break;
 	case WR_READ:

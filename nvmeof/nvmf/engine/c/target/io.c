@@ -204,7 +204,7 @@ static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
 		status = check_range(req, sqe, GATE_READ);
 	if (!status && limited(req, sqe))
 		return;
-	if (status || req->ns->memory || req->ns->store->kind == STORE_NULL)
+	if (status || !store_verify_reads(req->ns->store))
 		request_respond(req, status);
 	else
 		transfer_start(req, TRANSFER_VERIFY, req->length);

@@ -73,6 +73,7 @@ struct latch_press {
 	struct mail mail;
 	const struct target_namespace *ns;	/* may have been freed: not dereferenced */
 	struct latch_span span;
+	uint64_t since;			/* ns: since when */
 };
 
 /* Control thread: 0 or -ENOMEM. */

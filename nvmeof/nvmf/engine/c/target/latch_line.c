@@ -8,7 +8,10 @@
  */
 #include "target/latch_entries.h"
 
-enum { CHECK_NS = 1000000 };
+enum {
+	CHECK_NS = 1000000,
+	REST = 4,		/* times as long as a check took, the reactor does other work before the next one */
+};
 
 static void note_waiting(struct reactor *reactor, const struct latch *latch, int n)
 {
@@ -54,6 +57,7 @@ void latch_join_line(struct reactor *reactor, struct latch *latch)
 	if (!local->latch_line.head) {
 		local->latch_seen = atomic_load(&ns->latches.released);
 		local->latch_checked = latch->since;
+		local->latch_cost = 0;
 		atomic_fetch_add(&ns->latches.lines, 1);
 		fifo_push(&reactor->latching, &local->latch_link);
 	}
@@ -132,10 +136,11 @@ static bool worth_a_look(struct ns_local *local, uint64_t now)
 {
 	uint32_t released = atomic_load(&local->ns->latches.released);
 
+	if (now < local->latch_checked + REST * local->latch_cost)
+		return false;
 	if (released == local->latch_seen && now < local->latch_checked + CHECK_NS)
 		return false;
 	local->latch_seen = released;
-	local->latch_checked = now;
 	return true;
 }
 
@@ -151,8 +156,12 @@ void latch_serve(struct reactor *reactor)
 	while ((link = fifo_pop(&all))) {
 		struct ns_local *local = container_of(link, struct ns_local, latch_link);
 
-		if (worth_a_look(local, now))
+		if (worth_a_look(local, now)) {
 			serve_line(reactor, local, &granted, now);
+			local->latch_checked = clock_ns();
+			local->latch_cost = local->latch_checked - now;
+			now = local->latch_checked;
+		}
 		if (local->latch_line.head)
 			fifo_push(&reactor->latching, link);
 		else

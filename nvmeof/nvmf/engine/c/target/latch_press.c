@@ -6,7 +6,9 @@
  */
 #include "target/latch_entries.h"
 
-#define PATIENCE_NS 4000000000ull	/* time limit for a host that delays the write of a block */
+#define PATIENCE_NS 4000000000ull	/* time limit for a host that delays the write of a block, and takes nothing */
+#define LIMIT_NS 15000000000ull		/* and for one that takes some data now and then */
+#define ONCE_MORE_NS 500000000ull	/* between the first finding and the end: a late reactor polls in the meantime */
 
 /* Whether two ranges have an entry in common. */
 static bool meet(const struct latch_span *a, const struct latch_span *b)
@@ -25,17 +27,26 @@ static bool is_in_the_way(const struct target_request *req, const struct latch_p
 	return meet(&span, &press->span);
 }
 
+static bool press_finds(const struct target_qpair *qp, const struct latch_press *press)
+{
+	for (uint32_t i = 0; i < qp->request_fresh; i++)
+		if (is_in_the_way(&qp->requests[i], press))
+			return true;
+	return false;
+}
+
 static void press_qpair(struct target_qpair *qp, const struct latch_press *press, uint64_t now)
 {
-	if (qp->dead || now < qp->moved + PATIENCE_NS)
+	const bool late = now >= press->since + LIMIT_NS;
+
+	if (qp->dead || (!late && now < qp->taken + PATIENCE_NS) || !press_finds(qp, press))
 		return;
-	for (uint32_t i = 0; i < qp->request_fresh; i++) {
-		if (!is_in_the_way(&qp->requests[i], press))
-			continue;
-		qpair_fail(qp, "for %u s the host did not take the data of a Read, while others waited "
-			   "to write those blocks", (unsigned)(PATIENCE_NS / 1000000000));
+	if (!qp->suspected || qp->suspected < qp->taken)
+		qp->suspected = now;
+	if (!late && now < qp->suspected + ONCE_MORE_NS)
 		return;
-	}
+	qpair_fail(qp, "for %u s the host did not take the data of a Read, while others waited to write those blocks",
+		   (unsigned)((late ? LIMIT_NS : PATIENCE_NS) / 1000000000));
 }
 
 static void press_deliver(struct reactor *reactor, struct mail *mail)
@@ -64,6 +75,7 @@ void latch_press_holders(struct reactor *reactor, const struct latch *latch, uin
 
 		press->ns = latch->ns;
 		press->span = span_of(latch);
+		press->since = latch->since;
 		reactor_mail(target->reactor[i], &press->mail, press_deliver);
 	}
 }

@@ -41,11 +41,13 @@ static int limit_direction(const struct target_request *req)
 										     : DIR_READ;
 }
 
-/* A command without data costs no bandwidth. */
+/* A command for which no data is read or written costs no bandwidth. */
 static uint64_t limit_units(const struct target_request *req, int unit)
 {
 	if (unit == UNIT_COMMANDS)
 		return 1;
+	if (req->opcode == NVME_OPC_VERIFY && !store_verify_reads(req->ns->store))
+		return 0;
 	return req->opcode == NVME_OPC_WRITE_ZEROES ? 0 : req->length;
 }
 

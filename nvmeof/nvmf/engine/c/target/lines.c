@@ -13,12 +13,18 @@ static bool line_is_of_queue(const struct target_qpair *qp, const struct fifo *l
 	return line == &qp->waiting[0] || line == &qp->waiting[1];
 }
 
+static void line_count(struct target_qpair *qp, bool enters)
+{
+	qp->line_waiting += enters ? 1 : -1u;
+	qp->reactor->pool.sharers_waiting += enters ? 1 : -1u;
+}
+
 void transfer_line_enter(struct target_request *req, struct fifo *line)
 {
 	fifo_push(line, &req->tx.link);
 	req->line = line;
 	if (!line_is_of_queue(req->qp, line)) {
-		req->qp->line_waiting++;
+		line_count(req->qp, true);
 		stat_add(&req->qp->waited_for_buffer, 1);
 		reactor_mark(req->qp);
 	}
@@ -31,7 +37,7 @@ void transfer_line_leave(struct target_request *req)
 		return;
 	fifo_remove(req->line, &req->tx.link);
 	if (!line_is_of_queue(req->qp, req->line)) {
-		req->qp->line_waiting--;
+		line_count(req->qp, false);
 		reactor_mark(req->qp);
 	}
 	req->line = NULL;
@@ -80,7 +86,7 @@ static void line_sift(struct fifo *line, struct target_qpair *qp, struct fifo *o
 	while ((link = fifo_pop(&rest)))
 		if (container_of(link, struct target_request, tx.link)->qp == qp) {
 			fifo_push(out, link);
-			qp->line_waiting--;
+			line_count(qp, false);
 		} else {
 			fifo_push(line, link);
 		}

@@ -26,6 +26,7 @@ struct ns_local {			/* one per reactor */
 	uint64_t throttled;
 	/* buffers of the reactor's pool: see pool.c */
 	uint32_t buffers[POOL_CLASSES];
+	uint32_t stored;		/* of them, those that the store uses */
 	struct fifo pool_line;		/* requests that wait because its share is used up */
 	struct fifo_link pool_link;	/* in pool.returned, while pool_listed */
 	bool pool_listed;
@@ -34,7 +35,8 @@ struct ns_local {			/* one per reactor */
 	struct fifo latch_line;		/* latches that wait, the oldest first */
 	struct fifo_link latch_link;	/* in reactor->latching, while latches wait */
 	uint32_t latch_seen;		/* of latches.released, at the last check */
-	uint64_t latch_checked;		/* ns: time of the last check */
+	uint64_t latch_checked;		/* ns: end of the last check */
+	uint64_t latch_cost;		/* ns: how long it took */
 } __attribute__((aligned(CACHE_LINE)));
 
 struct invalid_mail {

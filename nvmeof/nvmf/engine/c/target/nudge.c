@@ -65,6 +65,6 @@ void nudge_completed(struct target_qpair *qp)
 	qp->reactor->awaited--;
 	qp->read_free++;
 	qp->sq_free++;
-	if (qp->dead)
+	if (qp->tx.head || qp->reads.head || qp->dead)
 		reactor_mark(qp);
 }

@@ -10,7 +10,9 @@
  * the end.  A queue pair may hold at most twice the number of free buffers, and the last eighth is for queue pairs
  * that hold none, so hosts that take buffers and do not transfer data leave some for others.  Buffers that a
  * store uses do not count for the queue pair: by the same rule a namespace whose store is slow leaves some for other
- * namespaces, and its commands wait in a line of the namespace.
+ * namespaces, and its commands wait in a line of the namespace.  Buffers for data that is to be written count before the
+ * store has them, or a store that hangs could get all; but while it uses none, it is not the store that is slow, and
+ * only the shares of queue pairs count.
  *
  * If that is not enough (with many such queue pairs), hosts that transferred no data for seconds while others waited
  * lose their connection.  In the meantime each queue pair has a small buffer of its own, so that it may be slow but
@@ -31,7 +33,8 @@
 #define STAGGER 4096u
 
 #define PRESS_NS 250000000ull	/* time between two searches for hosts that hold buffers for too long */
-#define PATIENCE_NS 4000000000ull	/* time limit for a host that holds a buffer while others wait */
+#define PATIENCE_NS 4000000000ull	/* time limit for a host that holds a buffer while others wait, and moves no data */
+#define LIMIT_NS 15000000000ull		/* and for one that moves some data now and then, but not that of the buffer */
 
 static uint8_t *map_memory(size_t *bytes)
 {
@@ -176,7 +179,7 @@ struct fifo *pool_namespace_line(const struct target_request *req, uint32_t byte
 	class = pool_class_for(pool, bytes);
 	if (local->pool_line.head && local->pool_line.head != &req->tx.link)
 		return &local->pool_line;
-	return share_is_taken(&pool->shelf[class], local->buffers[class]) ? &local->pool_line : NULL;
+	return local->stored && share_is_taken(&pool->shelf[class], local->buffers[class]) ? &local->pool_line : NULL;
 }
 
 static void pool_stand_in_line(struct target_qpair *qp, enum pool_class class)
@@ -240,6 +243,16 @@ struct chunk *pool_get(struct target_request *req, uint32_t bytes)
 	return &qp->own;
 }
 
+/* The requests that wait for the namespace's share may have their turn: see pool_serve(). */
+static void pool_call_sharers(struct pool *pool, struct ns_local *local)
+{
+	if (!local->pool_line.head || local->pool_listed)
+		return;
+	local->pool_listed = true;
+	local->inflight++;	/* the namespace may retire with its last request: not while it is in this list */
+	fifo_push(&pool->returned, &local->pool_link);
+}
+
 void pool_put(struct target_qpair *qp, struct chunk *chunk)
 {
 	struct pool *pool = qp->pool;
@@ -258,11 +271,7 @@ void pool_put(struct target_qpair *qp, struct chunk *chunk)
 	if (!local)
 		return;
 	local->buffers[chunk->class]--;
-	if (local->pool_line.head && !local->pool_listed) {
-		local->pool_listed = true;
-		local->inflight++;	/* the namespace may retire with its last request: not while it is in this list */
-		fifo_push(&pool->returned, &local->pool_link);
-	}
+	pool_call_sharers(pool, local);
 }
 
 void pool_lend(const struct chunk *chunk, bool to_store)
@@ -272,6 +281,9 @@ void pool_lend(const struct chunk *chunk, bool to_store)
 	if (!chunk->sharer)
 		return;
 	qp->pool_place[chunk->class].held += to_store ? -1u : 1u;
+	chunk->sharer->stored += to_store ? 1 : -1u;
+	if (!chunk->sharer->stored)
+		pool_call_sharers(qp->pool, chunk->sharer);
 	if (to_store && (qp->waiting[0].head || qp->waiting[1].head))
 		reactor_mark(qp);	/* it may take a buffer again */
 }
@@ -335,16 +347,35 @@ void pool_serve(struct reactor *reactor)
 	pool_serve_shelf(pool, POOL_LARGE);
 }
 
-bool pool_has_line(const struct reactor *reactor)
+static bool pool_has_shelf_line(const struct pool *pool)
 {
-	return reactor->pool.shelf[POOL_SMALL].line.head || reactor->pool.shelf[POOL_LARGE].line.head;
+	return pool->shelf[POOL_SMALL].line.head || pool->shelf[POOL_LARGE].line.head;
 }
 
-/* Whether the host has held the buffer for too long, with no transfer completed in the meantime. */
+bool pool_has_line(const struct reactor *reactor)
+{
+	return pool_has_shelf_line(&reactor->pool) || reactor->pool.sharers_waiting;
+}
+
+/* Whether requests wait for a buffer like this one. */
+static bool is_wanted(const struct pool *pool, const struct chunk *chunk)
+{
+	return pool_has_shelf_line(pool) || (chunk->sharer && chunk->sharer->pool_line.head);
+}
+
+/*
+ * Whether the host has held the buffer for too long.  A buffer whose data is to be sent waits for nothing but that the host
+ * takes what is sent; one to be filled may wait behind data that is sent.
+ */
 static bool is_sat_on(const struct chunk *chunk, uint64_t now)
 {
-	return chunk->with_host && now > chunk->with_host + PATIENCE_NS &&
-	       now > chunk->req->qp->moved + PATIENCE_NS;
+	const struct target_qpair *qp;
+
+	if (!chunk->with_host || now < chunk->with_host + PATIENCE_NS)
+		return false;
+	qp = chunk->req->qp;
+	return now > chunk->with_host + LIMIT_NS ||
+	       now > (transfer_fetches(chunk->req) ? qp->moved : qp->taken) + PATIENCE_NS;
 }
 
 void pool_press(struct reactor *reactor)
@@ -357,7 +388,7 @@ void pool_press(struct reactor *reactor)
 		return;
 	pool->next_press = now + PRESS_NS;
 	for (uint32_t i = 0; i < count; i++)
-		if (is_sat_on(&pool->chunks[i], now))
+		if (is_sat_on(&pool->chunks[i], now) && is_wanted(pool, &pool->chunks[i]))
 			qpair_fail(pool->chunks[i].req->qp, "for %u s the host did not move data for "
 				   "which it held a buffer that others waited for",
 				   (unsigned)(PATIENCE_NS / 1000000000));

@@ -32,7 +32,7 @@ struct chunk {
 	uint16_t slots;			/* of the send queue, until its RDMA WRITE completes */
 	uint8_t class;			/* enum pool_class */
 	struct ns_local *sharer;	/* the namespace in whose share it counts as well, or NULL */
-	uint64_t with_host;		/* ns: when its transfer was posted; 0: it is not with the host */
+	uint64_t with_host;		/* ns: when its transfer got in line to be posted, or was posted; 0: neither */
 	struct latch latch;		/* of its slice, while the store reads or writes it */
 	struct store_io io;
 } __attribute__((aligned(CACHE_LINE)));
@@ -59,7 +59,8 @@ struct pool {
 	size_t bytes;
 	bool is_private;		/* belongs to one queue pair */
 	struct pool_shelf shelf[POOL_CLASSES];
-	struct fifo returned;		/* ns_local: a buffer was returned for which requests of the namespace wait */
+	struct fifo returned;		/* ns_local: its store uses fewer buffers, for which requests of it wait */
+	uint32_t sharers_waiting;	/* requests in lines of namespaces */
 	uint64_t next_press;		/* ns: time of the next search for hosts that hold buffers for too long */
 	struct chunk *chunks;
 };

@@ -120,7 +120,6 @@ static unsigned build_data(struct target_request *req, unsigned n)
 		return build_writes(req, n, 0, req->length, req->source, req->source_lkey, 0);
 	if (!req->chunk)
 		return n;
-	req->chunk->with_host = reactor_now(req->qp->reactor);
 	return build_writes(req, n, 0, req->length, req->chunk->buffer, chunk_lkey(req->chunk), 0);
 }
 
@@ -231,7 +230,6 @@ static unsigned build_line(struct target_qpair *qp, unsigned n)
 
 			chunk->slots = (uint16_t)slots;
 			qp->reactor->awaited++;
-			chunk->with_host = reactor_now(qp->reactor);
 			n = build_writes(chunk->req, n, chunk->offset, chunk->length, chunk->buffer,
 					 chunk_lkey(chunk), wr_id(chunk, WR_CHUNK));
 		} else {
@@ -271,8 +269,7 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 	if (!rc)
 		return true;
 	qpair_fail_post(qp, "send", rc);
-	if (bad != r->wr)
-		qpair_break(qp);	/* before memory that the accepted ones refer to is used again */
+	qpair_break(qp);	/* before memory that the accepted ones, or those posted earlier, refer to is used again */
 	/* If there is none, the device has all of them, and will flush them (libsiw, if the kernel refuses its doorbell). */
 	for (; bad; bad = bad->next) {
 		const struct ibv_wc wc = { .wr_id = bad->wr_id, .status = IBV_WC_WR_FLUSH_ERR };
@@ -306,8 +303,10 @@ void qpair_flush(struct target_qpair *qp)
 	while (qp->pending.head && !qp->dead && !qp->lingering &&
 	       (qp->free_requests || qp->request_fresh < qp->request_count))
 		capsule_received(qp, container_of(fifo_pop(&qp->pending), struct recv, link));
-	if (!qp->dead)
+	if (!qp->dead) {
+		steps_serve(qp);
 		transfer_kick(qp);
+	}
 	rc = qp->dead ? 0 : qpair_post_receives(qp, &qp->reactor->recv_chain);
 	if (rc)
 		qpair_fail_post(qp, "receive", rc);

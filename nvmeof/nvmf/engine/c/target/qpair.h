@@ -48,6 +48,8 @@ struct target_qpair {
 	uint32_t fetching;		/* chunks */
 	uint32_t line_waiting;		/* requests in lines of namespaces (pool.c) */
 	uint64_t moved;			/* ns: when a transfer with its host last completed */
+	uint64_t taken;			/* ns: when its host last took data or a response */
+	uint64_t suspected;		/* ns: when it was first found to delay others' writes, or 0: see latch_press.c */
 	bool own_free;			/* own.buffer, TARGET_OWN_BUFFER bytes of region */
 	uint32_t active, held;		/* requests: in use; with the control thread, as part of those */
 	uint32_t recv_posted;		/* in its own receive queue */
@@ -59,6 +61,8 @@ struct target_qpair {
 	struct fifo repost;		/* receives */
 	struct fifo pending;		/* capsules for which no request was free */
 	struct fifo waiting[2];		/* requests: for a buffer; for a buffer and an RDMA READ */
+	struct fifo ranges;		/* requests that wait until less is zeroed or deallocated: see steps.c */
+	uint32_t range_bytes;		/* of those under way, at most LATCH_PIECE unless it is a single one */
 	uint64_t *cids;			/* bitmap of outstanding command identifiers */
 	struct sgl_entry *sgls;		/* TARGET_MAX_SGL per request */
 	struct target_qpair *mark_next;

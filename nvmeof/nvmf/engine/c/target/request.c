@@ -223,6 +223,8 @@ void request_respond(struct target_request *req, uint16_t status)
 		req->invalidate = false;
 	}
 	release_receive(req);
+	if (req->chunk)
+		req->chunk->with_host = reactor_now(qp->reactor);
 	fifo_push(&qp->tx, &req->tx.link);
 	reactor_mark(qp);
 }

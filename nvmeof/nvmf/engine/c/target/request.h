@@ -48,6 +48,7 @@ enum step_state {
 	STEP_NONE,		/* between two operations */
 	STEP_STARTING,		/* an operation is being begun */
 	STEP_UNDER_WAY,
+	STEP_IN_LINE,		/* its queue pair has enough of them under way */
 };
 
 struct sgl_entry {
@@ -152,6 +153,7 @@ struct target_request {
 	uint16_t torn_status;		/* with which a torn write ends; 0: its connection ends */
 	struct store_io io;
 	uint32_t step, steps;
+	uint32_t step_share;		/* of qp->range_bytes, or what it waits for */
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
 	struct mail mail;
 	struct target_upcall upcall;

@@ -4,8 +4,11 @@
  * from its capsule), without recursion if an operation completes at once.  Runs on the reactor's thread.
  *
  * Writing zeroes to a range or deallocating it is done in pieces, each with a latch of its own, so that a large range
- * does not block the namespace for other commands.  The states in req->stepping are: STARTING while an operation is
- * begun, UNDER_WAY if it has not ended when that is done, NONE when it has ended.
+ * does not block the namespace for other commands.  Of such commands a queue pair has as many under way as one piece is
+ * long, and the others wait: a capsule of 64 bytes can ask for much work, and other hosts wait for its latches.
+ *
+ * The states in req->stepping are: STARTING while an operation is begun, UNDER_WAY if it has not ended when that is done,
+ * NONE when it has ended, IN_LINE while the command waits for others of its queue pair.
  */
 #include "target/calls.h"
 
@@ -162,8 +165,79 @@ static bool step_next(struct target_request *req)
 	}
 }
 
+/* ---- the line of a queue pair ---- */
+
+/* The share of range_bytes that a command needs; 0: it zeroes and deallocates nothing. */
+static uint32_t range_share(const struct target_request *req, uint32_t steps)
+{
+	uint64_t bytes = req->opcode == NVME_OPC_WRITE_ZEROES ? req->length : 0;
+
+	for (uint32_t i = 0; req->opcode == NVME_OPC_DSM && i < steps && bytes < LATCH_PIECE; i++)
+		bytes += (uint64_t)dsm_range(req, i).blocks << req->ns->block_shift;
+	return bytes < LATCH_PIECE ? (uint32_t)bytes : LATCH_PIECE;
+}
+
+static bool ranges_have_room(const struct target_qpair *qp, uint32_t share)
+{
+	return !share || !qp->range_bytes || qp->range_bytes + share <= LATCH_PIECE;
+}
+
+static void range_begin(struct target_request *req)
+{
+	req->qp->range_bytes += req->step_share;
+	steps_run(req);
+}
+
+static void range_end(struct target_request *req)
+{
+	struct target_qpair *qp = req->qp;
+
+	qp->range_bytes -= req->step_share;
+	req->step_share = 0;
+	if (qp->ranges.head)
+		reactor_mark(qp);
+}
+
+static struct target_request *range_leave(struct target_qpair *qp, struct fifo_link *link)
+{
+	struct target_request *req = container_of(link, struct target_request, tx.link);
+
+	fifo_remove(&qp->ranges, link);
+	req->stepping = STEP_NONE;
+	return req;
+}
+
+void steps_serve(struct target_qpair *qp)
+{
+	struct fifo_link *link;
+
+	while ((link = qp->ranges.head)) {
+		if (!ranges_have_room(qp, container_of(link, struct target_request, tx.link)->step_share))
+			return;
+		range_begin(range_leave(qp, link));
+	}
+}
+
+/* End a command that waits, with its status or because its connection has ended. */
+void steps_cancel(struct target_request *req)
+{
+	range_leave(req->qp, &req->tx.link);
+	req->step_share = 0;
+	steps_end(req);
+}
+
+void steps_drop(struct target_qpair *qp)
+{
+	while (qp->ranges.head)
+		steps_cancel(container_of(qp->ranges.head, struct target_request, tx.link));
+}
+
+/* ---- beginning and end ---- */
+
 void steps_end(struct target_request *req)
 {
+	if (req->step_share)
+		range_end(req);
 	if (req->chunk) {
 		chunk_release(req->chunk);
 		req->chunk = NULL;
@@ -196,5 +270,11 @@ void steps_start(struct target_request *req, uint32_t steps)
 	req->step = 0;
 	req->step_done = 0;
 	req->steps = steps;
-	steps_run(req);
+	req->step_share = range_share(req, steps);
+	if (req->step_share && (req->qp->ranges.head || !ranges_have_room(req->qp, req->step_share))) {
+		req->stepping = STEP_IN_LINE;
+		fifo_push(&req->qp->ranges, &req->tx.link);
+	} else {
+		range_begin(req);
+	}
 }

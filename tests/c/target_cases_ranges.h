@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Write Zeroes and Dataset Management of long ranges: a queue pair has a limited length under way, so that its commands
+ * are soon gone when its host is, and are not all in the lines of latches that others wait in.
+ */
+#ifndef TESTS_TARGET_CASES_RANGES_H
+#define TESTS_TARGET_CASES_RANGES_H
+
+#include "store/fault.h"
+#include "target_cases_fua.h"
+
+enum { RANGES = 7, RANGE_BLOCKS = (4 << 20) / 512, RANGES_AT_ONCE = LATCH_PIECE / (4 << 20) };
+
+static struct nvme_sqe range_zero(struct queue *q, unsigned i)
+{
+	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_WRITE_ZEROES, 0, 0);
+
+	sqe.cdw10 = i * RANGE_BLOCKS;
+	sqe.cdw12 = RANGE_BLOCKS - 1;
+	return sqe;
+}
+
+static uint32_t ranges_outstanding(struct queue *q)
+{
+	struct target_qpair_stats stats;
+
+	target_qpair_stats(q->qp, &stats);
+	return stats.outstanding;
+}
+
+static void case_ranges(struct queue *q, struct queue *other, struct store *store)
+{
+	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 300000 };
+	struct nvme_sqe sqe[RANGES], own;
+	unsigned done = 0;
+
+	store_fault_set(store, &slow);
+	for (unsigned i = 0; i < RANGES; i++) {
+		sqe[i] = range_zero(q, i);
+		queue_send(q, &sqe[i], NULL, 0);
+	}
+	CHECK(LAB_UNTIL(ranges_outstanding(q) == RANGES && store_fault_hits(store)), "all have arrived");
+	CHECK(store_fault_hits(store) == RANGES_AT_ONCE, "%u of %u are begun: %u", (unsigned)RANGES_AT_ONCE,
+	      (unsigned)RANGES, (unsigned)store_fault_hits(store));
+	CHECK(run_abort(q->qp, sqe[RANGES - 1].cid) &&
+		      queue_wait(q, sqe[RANGES - 1].cid) == NVME_ABORTED_BY_REQUEST, "one that waits can be aborted");
+	CHECK(!run_abort(q->qp, sqe[0].cid), "one that is begun cannot");
+	own = range_zero(other, RANGES);
+	queue_send(other, &own, NULL, 0);
+	CHECK(LAB_UNTIL(store_fault_hits(store) == RANGES_AT_ONCE + 1), "another queue's does not wait for them");
+	for (unsigned i = 0; i < RANGES - 1; i++)
+		done += !queue_wait(q, sqe[i].cid);
+	CHECK(done == RANGES - 1 && !queue_wait(other, own.cid), "all the others run, in the end: %u", done);
+	CHECK(!run_io(q, 1, NVME_OPC_WRITE, 0, 8, 0), "and hold nothing");
+}
+
+/* Its host goes: those that wait go with it. */
+static void case_ranges_gone(struct queue *other, struct store *store)
+{
+	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 1000000 };
+	struct queue *q = queue_open(3, 32, 0);
+	struct nvme_sqe sqe;
+
+	store_fault_set(store, &slow);
+	for (unsigned i = 0; i < RANGES; i++) {
+		sqe = range_zero(q, i);
+		queue_send(q, &sqe, NULL, 0);
+	}
+	CHECK(LAB_UNTIL(ranges_outstanding(q) == RANGES && store_fault_hits(store) == RANGES_AT_ONCE),
+	      "some are begun, and some wait");
+	queue_close(q);
+	CHECK(store_fault_hits(store) == RANGES_AT_ONCE, "of a host that is gone, none is begun: %u",
+	      (unsigned)store_fault_hits(store));
+	store_fault_set(store, NULL);
+	CHECK(!run_io(other, 1, NVME_OPC_WRITE, 0, 8, 0), "its latches are free");
+}
+
+static void test_ranges(void)
+{
+	struct target_options options = { .reactors = 1, .spin_us = 50 };
+	const struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
+	struct queue *q, *other;
+	struct store *store;
+	char err[256];
+
+	lab_start(&options);
+	store = store_fault(store_open(&file, err, sizeof(err)), NULL);
+	target_nstable_set(lab.table, 1, target_namespace_create(lab.target, 1, store, err, sizeof(err)));
+	q = queue_open(1, 32, 0);
+	other = queue_open(2, 32, 0);
+	case_ranges(q, other, store);
+	case_ranges_gone(other, store);
+	lab_stop();
+	store_close(store);
+}
+
+#endif
