@@ -71,7 +71,7 @@ static struct rdma_cm_id *event(struct rig_cm *cm, enum rdma_cm_event_type type)
 	return id;
 }
 
-static struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
+static struct ro_id *accepted_as(struct rig *rig, struct rig_cm *cm, uint32_t qpn, uint32_t comm)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
@@ -80,11 +80,16 @@ static struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
 	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 16, .rnr_retry_count = 5 };
 	struct rdma_cm_id *id;
 
-	send_request(rig, qpn, PEER_COMM);
+	send_request(rig, qpn, comm);
 	id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
 	if (!id || !CHECK(!ro_create_qp(id, rig->pd, &attr) && !ro_accept(id, &param)))
 		return NULL;
 	return (struct ro_id *)id;
+}
+
+static struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
+{
+	return accepted_as(rig, cm, qpn, PEER_COMM);
 }
 
 /* An address that may not be the peer's gets one answer for each request. */
@@ -145,6 +150,27 @@ static void not_told(struct rig *rig, struct rig_cm *cm)
 		ro_destroy_id(&id->id);
 	send_message(rig, &f);
 	CHECK(next_message(rig).kind == RO_CM_DREP, "(and nothing came before it)");
+}
+
+/* Unknown peers that do not confirm: one more than are kept, and the first of them is ended. */
+static void too_many(struct rig *rig, struct rig_cm *cm)
+{
+	enum { KEPT = 256 };
+	struct ro_id *id[KEPT + 1];
+
+	check_section("connections that unknown peers do not confirm");
+	for (uint32_t i = 0; i < KEPT + 1; i++) {
+		id[i] = accepted_as(rig, cm, PEER_QPN + 100 + i, PEER_COMM + i);
+		if (!id[i])
+			return;
+		CHECK(next_message(rig).kind == RO_CM_REP);
+	}
+	CHECK(event(cm, RDMA_CM_EVENT_UNREACHABLE) == &id[0]->id);
+	pthread_mutex_lock(&iw_cm_lock);
+	CHECK(id[0]->state == RO_ID_ENDED && id[1]->state == RO_ID_REP_SENT && id[KEPT]->state == RO_ID_REP_SENT);
+	pthread_mutex_unlock(&iw_cm_lock);
+	for (uint32_t i = 0; i < KEPT + 1; i++)
+		ro_destroy_id(&id[i]->id);
 }
 
 /* The peer no longer waits for an answer, which it has not received. */
@@ -359,6 +385,7 @@ int main(int argc, char **argv)
 			  !ro_bind_addr(cm.listener, (struct sockaddr *)&here) && !ro_listen(cm.listener, 4))) {
 			answered_once(&rig, &cm);
 			not_told(&rig, &cm);
+			too_many(&rig, &cm);
 			no_longer_waited_for(&rig, &cm);
 			known(&rig, &cm);
 			refused(&rig, &cm);

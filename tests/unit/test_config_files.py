@@ -231,6 +231,11 @@ def test_errors_say_where_and_what(text: str, said: str) -> None:
             "did you mean reactors? [target] takes reactors, cpus, spin_us",
         ),
         ("foo = 2\n", "unknown key. The file takes target, iwarp, mdns, rpc, metrics, port"),
+        ("[[ports]]\n", "ports: unknown key: did you mean port?"),
+        (
+            SUBSYSTEM + "[[subsystem.namespaces]]\nnsid = 1\n",
+            "subsystem[0].namespaces: unknown key: did you mean namespace?",
+        ),
         (
             NAMESPACE + "mdts = 4\n",
             "it is one of [[subsystem]]. [[subsystem.namespace]] takes nsid",

@@ -93,7 +93,7 @@ def _validated(
     name: Callable[[Loc], str] | None = None,
 ) -> Config:
     try:
-        return Config.model_validate(data)
+        return Config.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         lines = find_lines()
         details = [placed(detail) for detail in error.errors(include_url=False)]

@@ -73,6 +73,8 @@ void ro_id_left_request(struct ro_id *id);
 /* Send the id's message and, if again is set, repeat it until ro_id_quiet() or the time limit. */
 void ro_id_say(struct ro_id *id, uint64_t patience_ns, bool again);
 void ro_id_quiet(struct ro_id *id);
+/* An incoming connection waits for its peer: the oldest of those of unknown peers is ended if there are too many. */
+void ro_ids_limit(void);
 /* Tell the peer that its answer is no longer awaited. */
 void ro_id_gave_up(struct ro_id *id);
 /* End the queue pair of an id, and notify the peer. */

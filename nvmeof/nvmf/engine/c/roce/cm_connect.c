@@ -126,6 +126,7 @@ int ro_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 	id->state = RO_ID_REP_SENT;
 	/* the address of a request may be forged: one answer for each, until the address has proved that it receives */
 	ro_id_say(id, ro_patience_ns(id), ro_addr_receives(id->port, &id->peer));
+	ro_ids_limit();
 	pthread_mutex_unlock(&iw_cm_lock);
 	return 0;
 }

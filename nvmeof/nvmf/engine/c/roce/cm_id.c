@@ -13,6 +13,8 @@
 #define FIRST_INTERVAL_NS 200000000ull
 #define LAST_INTERVAL_NS 2000000000ull
 
+enum { UNCONFIRMED_MAX = 256 };	/* connections that unknown peers have not confirmed */
+
 struct list ro_ids;
 static struct list timed;
 
@@ -56,6 +58,27 @@ static void gave_up(struct ro_id *id)
 		ro_id_end(id, "the peer did not confirm the connection", false);
 	id->state = RO_ID_ENDED;
 	ro_event_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+}
+
+/*
+ * A peer with a forged address never confirms.  Of such connections only the newest are kept, or they would take the places
+ * of others at the application until their time limit: those to addresses that have not proved that they receive.
+ */
+void ro_ids_limit(void)
+{
+	struct ro_id *oldest = NULL;
+	unsigned int n = 0;
+
+	for (struct list_link *link = timed.head; link; link = link->next) {	/* the newest first */
+		struct ro_id *id = container_of(link, struct ro_id, timed);
+
+		if (id->state != RO_ID_REP_SENT || ro_addr_receives(id->port, &id->peer))
+			continue;
+		oldest = id;
+		n++;
+	}
+	if (n > UNCONFIRMED_MAX)
+		gave_up(oldest);
 }
 
 static uint64_t ids_expire(uint64_t now)

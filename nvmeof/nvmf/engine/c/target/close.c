@@ -193,7 +193,7 @@ static bool responses_under_way(const struct target_qpair *qp)
 
 static void disconnect_now(struct target_qpair *qp)
 {
-	if (qp->peer_left && *device_reason(qp))	/* the device gives a more precise reason */
+	if (*device_reason(qp))	/* it ended before, and the device gives a more precise reason */
 		die(qp);
 	else
 		qpair_fail(qp, qp->peer_left ? "the peer disconnected" : "disconnected by the target");
