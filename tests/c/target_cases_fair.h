@@ -86,7 +86,7 @@ static void still_hosts(unsigned hosts, uint8_t opcode, uint32_t bytes)
 	right = modest_run(modest, 1, 4);
 	for (unsigned k = 0; k < hosts; k++)
 		closed += still[k].q->closed;
-	CHECK(right == 4, "%u hosts that move no data of %u bytes, opcode %u: another one's %u of 4 commands run",
+	CHECK(right == 4, "%u hosts that move no data of %u bytes, opcode %u: %u of 4 commands of a different one run",
 	      hosts, bytes, opcode, right);
 	CHECK(!run_io(modest, 1, NVME_OPC_WRITE, 0, 512, 0) && !run_io(modest, 1, NVME_OPC_READ, 0, 512, 0),
 	      "and those that need more than one buffer");

@@ -72,6 +72,8 @@ def test_help(run: Run, args: list[str]) -> None:
     [
         (["frobnicate"], "unknown command 'frobnicate' (see nvmeof --help)"),
         (["benhc"], "unknown command 'benhc': did you mean bench?"),
+        (["-o", "normal", "target", "ls"], "-o normal comes after the command (see nvmeof --h"),
+        (["target", "-o", "normal"], "-o normal comes after the command"),
         (["read", "--speed", "3"], "unrecognized arguments"),
         (["list-ns"], "specify the target: a URL, or -a ADDRESS"),
         (["list-ns", "-a", "127.0.0.1"], "specify the NQN"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nvmf.auth.key import Key
 from nvmf.config import Config, ConfigError, advice, json_schema, load, loads
 from nvmf.config.units import format_size, parse_size
 
@@ -338,6 +339,26 @@ def test_advice_on_a_file_that_is_not_there(tmp_path: Path) -> None:
     text = f'{SUBSYSTEM}allow_any_host = true\n[[subsystem.namespace]]\nstore = "file"\n'
     (said,) = advice(loads(f'{text}path = "{tmp_path}/disk.img"\n'))
     assert said == f"{tmp_path}/disk.img (namespace 1 of {NQN}) does not exist"
+
+
+def test_advice_on_key_files(tmp_path: Path) -> None:
+    """The messages are those that the target would log at its start."""
+    key = tmp_path / "key"
+    text = f'{SUBSYSTEM}[[subsystem.namespace]]\nstore = "ram"\nsize = "1MiB"\n'
+    text += f'[[subsystem.host]]\nnqn = "{NQN}"\ndhchap_key_file = "{key}"\n'
+
+    def said() -> str:
+        (sentence,) = advice(loads(text))
+        return sentence
+
+    assert said() == f"{key} (key of host {NQN} of {NQN}) does not exist"
+    key.write_text("x" * 300)
+    assert said() == f"the key file {key}: it is longer than 256 bytes (key of host {NQN} of {NQN})"
+    key.write_text(Key.generate().text() + "\n")
+    key.chmod(0o644)
+    assert said() == f"{key} (key of host {NQN} of {NQN}) is world-readable: chmod 0600 it"
+    key.chmod(0o600)
+    assert not advice(loads(text))
 
 
 @given(st.integers(0, 1 << 50))

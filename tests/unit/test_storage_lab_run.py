@@ -29,15 +29,16 @@ from support.storagelab import (
 pytestmark = pytest.mark.usefixtures("fio", "fio_engine")
 
 
-def test_an_interrupted_run_continues(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_continues(tmp_path: Path, number: signal.Signals, status: int) -> None:
     path, out = write(tmp_path, RAM, READS, SHORT), tmp_path / "out"
     process = started("run", path, "-d", out)
     wait_for_rounds(out, 1, process)
     with pytest.raises(LabError, match="is using"):
         Results.open(out, write=True)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, said
+    assert process.returncode == status, said
     assert f"nvmeof lab run --resume {out}" in said
     before = rounds(out)
     assert 1 <= len(before) < 4

@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+from nvmf.auth.key import read_key
 from nvmf.config.models import Config
 from nvmf.spec.nqn import DISCOVERY_NQN, nqn_advice
 
@@ -52,12 +53,8 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
         for host in subsystem.host_tables:
             if not host.authenticates:
                 continue
-            files = (host.dhchap_key_file, host.dhchap_ctrl_key_file)
-            found += [
-                f"{path} (key of host {host.nqn} of {subsystem.nqn}) does not exist"
-                for path in files
-                if path is not None and not path.exists()
-            ]
+            for path in (host.dhchap_key_file, host.dhchap_ctrl_key_file):
+                found += _key_file(path, f"key of host {host.nqn} of {subsystem.nqn}")
     found += [
         f"{bdev.path} (bdev {bdev.name}) does not exist"
         for bdev in config.bdevs
@@ -80,6 +77,19 @@ def names_advice(config: Config) -> list[str]:
 def machine_memory() -> int:
     """Return the bytes of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _key_file(path: Path | None, of: str) -> list[str]:
+    """Check that a key can be read from a file, as the target does."""
+    if path is None:
+        return []
+    if not path.exists():
+        return [f"{path} ({of}) does not exist"]
+    try:
+        exposed = read_key(path, waits=False)[1]
+    except ValueError as error:
+        return [f"{error} ({of})"]
+    return [f"{path} ({of}) is world-readable: chmod 0600 it"] if exposed else []
 
 
 def _keys_are_exposed(config: Config, source: Path) -> bool:
@@ -105,7 +115,7 @@ def _memory(config: Config) -> list[str]:
         return []
     return [
         f"the ram namespaces have {_rounded(asked)} in total, but this machine has "
-        f"{_rounded(there)} of memory: the target fails when hosts fill them"
+        f"{_rounded(there)} of memory: the target does not start, or fails when hosts fill them"
     ]
 
 

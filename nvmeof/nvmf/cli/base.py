@@ -24,6 +24,7 @@ EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Exit statuses of commands that compare, as of cmp(1)."""
 VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
+_FORMATS = ("normal", "json")
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100
 """Columns of --help: those of the terminal within these limits, or for a pipe."""
@@ -173,6 +174,8 @@ class Command(argparse.ArgumentParser):
             close = difflib.get_close_matches(found[1], known, 2)
             message = f"unknown command {found[1]!r}"
             message += f": did you mean {' or '.join(close)}?" if close else ""
+            if found[1] in _FORMATS:
+                message = f"-o {found[1]} comes after the command"
         sys.exit(complain(self.prog, usage_hint(message, self.prog), EXIT_USAGE))
 
     def format_help(self) -> str:
@@ -228,7 +231,7 @@ def add_command(
     parser.add_argument(
         "-o",
         "--output-format",
-        choices=("normal", "json"),
+        choices=_FORMATS,
         default="normal",
         help="output format (default: normal)",
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -150,6 +151,7 @@ def _target(args: argparse.Namespace, out: BinaryIO) -> int:
     except OSError:
         uid = None  # the connection below fails with a sentence
     recorder = _recorder(args, out, uid)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end it in order
     try:
         with target(args) as rpc:
             rpc.capture(recorder.name)

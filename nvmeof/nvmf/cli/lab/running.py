@@ -11,7 +11,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, UsageError, add_command
+from nvmf.cli.base import (
+    EXIT_FAILED,
+    EXIT_OK,
+    CliError,
+    Subparsers,
+    Terminated,
+    UsageError,
+    add_command,
+)
 
 if TYPE_CHECKING:
     from nvmf.lab.model import Lab
@@ -231,4 +239,4 @@ def _refuse_missing(lab: Lab) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    raise Terminated
