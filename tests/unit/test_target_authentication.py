@@ -254,7 +254,9 @@ def test_keys_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         'dhchap_hashes = ["sha512"]\ndhchap_dhgroups = ["ffdhe8192", "null"]\n'
     )
     config = load(path)
-    assert not [line for line in advice(config, path) if "key" in line]
+    (said,) = [line for line in advice(config, path) if "key" in line]
+    assert said.startswith(f"{tmp_path / 'host.key'} ")
+    assert "is world-readable" in said
     keys = host_keys(config.subsystems[0])
     assert keys == {
         HOST: HostKeys(

@@ -12,10 +12,13 @@ from nvmf.config.models import Config
 from nvmf.spec.nqn import DISCOVERY_NQN, nqn_advice
 
 
-def advice(config: Config, source: str | Path | None = None) -> list[str]:
+def advice(
+    config: Config, source: str | Path | None = None, *, key_files: bool = True
+) -> list[str]:
     """Return a message for each probably unintended setting; the configuration can still be served.
 
     source: the file of the configuration, checked for world-readable keys.
+    key_files: read these too; the target, which reads them itself, has messages of its own.
     """
     found: list[str] = []
     if source is not None and _keys_are_exposed(config, Path(source)):
@@ -51,7 +54,7 @@ def advice(config: Config, source: str | Path | None = None) -> list[str]:
             if namespace.path is not None and not (namespace.hotplug or namespace.path.exists())
         ]
         for host in subsystem.host_tables:
-            if not host.authenticates:
+            if not (host.authenticates and key_files):
                 continue
             for path in (host.dhchap_key_file, host.dhchap_ctrl_key_file):
                 found += _key_file(path, f"key of host {host.nqn} of {subsystem.nqn}")

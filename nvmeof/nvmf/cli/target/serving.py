@@ -49,7 +49,7 @@ def _serve(args: argparse.Namespace, output: LogOutput) -> int:
     if args.allow_faults:
         allowed = config.target.model_copy(update={"allow_faults": True})
         config = config.model_copy(update={"target": allowed})
-    for sentence in advice(config, None if source is None else args.config):
+    for sentence in advice(config, None if source is None else args.config, key_files=False):
         log.warning("%s: %s", name, sentence)
 
     def announce(port: Listening) -> None:

@@ -40,7 +40,7 @@ struct latch {
 	struct target_namespace *ns;
 	void (*granted)(struct latch *latch);
 	uint64_t offset, length;	/* bytes, whole blocks */
-	uint64_t since;			/* ns: when it began to wait */
+	uint64_t since;			/* ns: when it began to wait; if LATCH_WANTED, for readers alone */
 	uint8_t state;			/* enum latch_state */
 	bool exclusive;
 };

@@ -119,15 +119,19 @@ static void serve_line(struct reactor *reactor, struct ns_local *local, struct f
 	fifo_init(&kept);
 	while ((link = fifo_pop(&local->latch_line))) {
 		struct latch *latch = container_of(link, struct latch, link);
+		const uint8_t before = latch->state;
 
 		if (serve_one(reactor, latch, pass)) {
 			note_waiting(reactor, latch, -1);
 			fifo_push(granted, link);
-		} else {
-			if (latch->state == LATCH_WANTED)
-				latch_press_holders(reactor, latch, now);
-			fifo_push(&kept, link);
+			continue;
 		}
+		fifo_push(&kept, link);
+		if (latch->state != LATCH_WANTED)
+			continue;
+		if (before != LATCH_WANTED)
+			latch->since = now;	/* until now it was writers that it waited for */
+		latch_press_holders(reactor, latch, now);
 	}
 	fifo_move(&local->latch_line, &kept);
 }

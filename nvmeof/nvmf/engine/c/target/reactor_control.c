@@ -43,8 +43,8 @@ int reactor_start(struct reactor *r, char *err, size_t len)
 		CPU_SET(r->cpu, &set);
 		rc = pthread_setaffinity_np(r->thread, sizeof(set), &set);
 		if (rc)
-			snprintf(err, len, "reactor %u: cannot run on processor %d: %s", r->index,
-				 r->cpu, strerror(rc));
+			snprintf(err, len, "reactor %u: cannot run on processor %d: %s: choose others in cpus of "
+				 "[target]", r->index, r->cpu, strerror(rc));
 	}
 	return -rc;
 }
