@@ -45,6 +45,9 @@ static void case_ranges(struct queue *q, struct queue *other, struct store *stor
 	CHECK(run_abort(q->qp, sqe[RANGES - 1].cid) &&
 		      queue_wait(q, sqe[RANGES - 1].cid) == NVME_ABORTED_BY_REQUEST, "one that waits can be aborted");
 	CHECK(!run_abort(q->qp, sqe[0].cid), "one that is begun cannot");
+	own = range_zero(q, 0);
+	own.nsid = 2;
+	CHECK(!queue_run(q, &own, NULL, 0), "one of a different namespace does not wait for a slow store");
 	own = range_zero(other, RANGES);
 	queue_send(other, &own, NULL, 0);
 	CHECK(LAB_UNTIL(store_fault_hits(store) == RANGES_AT_ONCE + 1), "another queue's does not wait for them");
@@ -79,11 +82,13 @@ static void test_ranges(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
 	const struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
+	const struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
+	struct store *store, *healthy;
 	struct queue *q, *other;
-	struct store *store;
 	char err[256];
 
 	lab_start(&options);
+	lab_namespace(2, &ram, &healthy);
 	store = store_fault(store_open(&file, err, sizeof(err)), NULL);
 	target_nstable_set(lab.table, 1, target_namespace_create(lab.target, 1, store, err, sizeof(err)));
 	q = queue_open(1, 32, 0);
@@ -92,6 +97,7 @@ static void test_ranges(void)
 	case_ranges_gone(other, store);
 	lab_stop();
 	store_close(store);
+	store_close(healthy);
 }
 
 #endif

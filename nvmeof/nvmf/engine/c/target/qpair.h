@@ -62,7 +62,7 @@ struct target_qpair {
 	struct fifo pending;		/* capsules for which no request was free */
 	struct fifo waiting[2];		/* requests: for a buffer; for a buffer and an RDMA READ */
 	struct fifo ranges;		/* requests that wait until less is zeroed or deallocated: see steps.c */
-	uint32_t range_bytes;		/* of those under way, at most LATCH_PIECE unless it is a single one */
+	uint32_t range_bytes;		/* of those under way, at most LATCH_PIECE for each namespace */
 	uint64_t *cids;			/* bitmap of outstanding command identifiers */
 	struct sgl_entry *sgls;		/* TARGET_MAX_SGL per request */
 	struct target_qpair *mark_next;

@@ -4,8 +4,8 @@
  * from its capsule), without recursion if an operation completes at once.  Runs on the reactor's thread.
  *
  * Writing zeroes to a range or deallocating it is done in pieces, each with a latch of its own, so that a large range
- * does not block the namespace for other commands.  Of such commands a queue pair has as many under way as one piece is
- * long, and the others wait: a capsule of 64 bytes can ask for much work, and other hosts wait for its latches.
+ * does not block the namespace for other commands.  Of such commands on a namespace a queue pair has as many under way as
+ * one piece is long, and the others wait: a capsule of 64 bytes can ask for much work, and other hosts wait for its latches.
  *
  * The states in req->stepping are: STARTING while an operation is begun, UNDER_WAY if it has not ended when that is done,
  * NONE when it has ended, IN_LINE while the command waits for others of its queue pair.
@@ -177,9 +177,25 @@ static uint32_t range_share(const struct target_request *req, uint32_t steps)
 	return bytes < LATCH_PIECE ? (uint32_t)bytes : LATCH_PIECE;
 }
 
-static bool ranges_have_room(const struct target_qpair *qp, uint32_t share)
+/* Whether a command may begin, beside those of its queue pair and namespace; a new one must not overtake them. */
+static bool range_has_room(const struct target_request *req, bool is_new)
 {
-	return !share || !qp->range_bytes || qp->range_bytes + share <= LATCH_PIECE;
+	const struct target_qpair *qp = req->qp;
+	uint32_t bytes = 0;
+
+	if (!req->step_share || (qp->range_bytes + req->step_share <= LATCH_PIECE && !(is_new && qp->ranges.head)))
+		return true;
+	for (uint32_t i = 0; i < qp->request_fresh; i++) {
+		const struct target_request *other = &qp->requests[i];
+
+		if (other == req || !other->step_share || other->ns != req->ns)
+			continue;
+		if (other->stepping != STEP_IN_LINE)
+			bytes += other->step_share;
+		else if (is_new)
+			return false;
+	}
+	return !bytes || bytes + req->step_share <= LATCH_PIECE;
 }
 
 static void range_begin(struct target_request *req)
@@ -209,12 +225,19 @@ static struct target_request *range_leave(struct target_qpair *qp, struct fifo_l
 
 void steps_serve(struct target_qpair *qp)
 {
-	struct fifo_link *link;
+	const struct target_namespace *full = NULL;	/* the last one without room: its commands keep their order */
+	struct fifo_link *link, *next;
 
-	while ((link = qp->ranges.head)) {
-		if (!ranges_have_room(qp, container_of(link, struct target_request, tx.link)->step_share))
-			return;
-		range_begin(range_leave(qp, link));
+	for (link = qp->ranges.head; link; link = next) {
+		struct target_request *req = container_of(link, struct target_request, tx.link);
+
+		next = link->next;
+		if (req->ns == full)
+			continue;
+		if (range_has_room(req, false))
+			range_begin(range_leave(qp, link));
+		else
+			full = req->ns;
 	}
 }
 
@@ -271,7 +294,7 @@ void steps_start(struct target_request *req, uint32_t steps)
 	req->step_done = 0;
 	req->steps = steps;
 	req->step_share = range_share(req, steps);
-	if (req->step_share && (req->qp->ranges.head || !ranges_have_room(req->qp, req->step_share))) {
+	if (!range_has_room(req, true)) {
 		req->stepping = STEP_IN_LINE;
 		fifo_push(&req->qp->ranges, &req->tx.link);
 	} else {
