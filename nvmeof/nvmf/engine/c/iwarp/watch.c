@@ -101,12 +101,13 @@ void iw_reap(struct iw_qp *qp)
 
 	int fd = qp->stream.fd;
 	uint8_t *words = qp->last_words;
+	bool cut = qp->cut;
 
 	iw_qp_loud(qp);		/* what the peer still sends is dropped: unread, it would make close() send a reset */
 	qp->stream.fd = -1;
 	qp->last_words = NULL;
 	iw_unlock(&qp->lock);
-	if (qp->cut)
+	if (cut)
 		iw_cut(fd);
 	else
 		iw_linger(fd, words, qp->last_len);

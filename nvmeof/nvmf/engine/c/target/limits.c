@@ -255,7 +255,8 @@ int target_namespace_limits(struct target_namespace *ns, const struct target_lim
 							   ~(size_t)(CACHE_LINE - 1));
 	if (!limits)
 		return -ENOMEM;
-	ns->limits = limits;
+	if (!ns->limits)	/* reactors read it once it is there */
+		ns->limits = limits;
 	atomic_store(&limits->burst, burst * (NS_PER_S / 1000));
 	for (int d = 0; d < DIRS; d++)
 		for (int unit = 0; unit < UNITS; unit++) {
