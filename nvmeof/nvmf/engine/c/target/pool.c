@@ -364,18 +364,19 @@ static bool is_wanted(const struct pool *pool, const struct chunk *chunk)
 }
 
 /*
- * Whether the host has held the buffer for too long.  A buffer whose data is to be sent waits for nothing but that the host
- * takes what is sent; one to be filled may wait behind data that is sent.
+ * The time limit that the host has exceeded with the buffer, or 0.  A buffer whose data is to be sent waits for nothing but
+ * that the host takes what is sent; one to be filled may wait behind data that is sent.
  */
-static bool is_sat_on(const struct chunk *chunk, uint64_t now)
+static uint64_t sat_on_for(const struct chunk *chunk, uint64_t now)
 {
 	const struct target_qpair *qp;
 
 	if (!chunk->with_host || now < chunk->with_host + PATIENCE_NS)
-		return false;
+		return 0;
+	if (now > chunk->with_host + LIMIT_NS)
+		return LIMIT_NS;
 	qp = chunk->req->qp;
-	return now > chunk->with_host + LIMIT_NS ||
-	       now > (transfer_fetches(chunk->req) ? qp->moved : qp->taken) + PATIENCE_NS;
+	return now > (transfer_fetches(chunk->req) ? qp->moved : qp->taken) + PATIENCE_NS ? PATIENCE_NS : 0;
 }
 
 void pool_press(struct reactor *reactor)
@@ -387,9 +388,12 @@ void pool_press(struct reactor *reactor)
 	if (now < pool->next_press)
 		return;
 	pool->next_press = now + PRESS_NS;
-	for (uint32_t i = 0; i < count; i++)
-		if (is_sat_on(&pool->chunks[i], now) && is_wanted(pool, &pool->chunks[i]))
+	for (uint32_t i = 0; i < count; i++) {
+		const uint64_t limit = sat_on_for(&pool->chunks[i], now);
+
+		if (limit && is_wanted(pool, &pool->chunks[i]))
 			qpair_fail(pool->chunks[i].req->qp, "for %u s the host did not move data for "
 				   "which it held a buffer that others waited for",
-				   (unsigned)(PATIENCE_NS / 1000000000));
+				   (unsigned)(limit / 1000000000));
+	}
 }
