@@ -167,6 +167,8 @@ static bool step_next(struct target_request *req)
 
 /* ---- the line of a queue pair ---- */
 
+enum { RANGES_FULL = 8 };	/* namespaces without room that others are looked for behind */
+
 /* The share of range_bytes that a command needs; 0: it zeroes and deallocates nothing. */
 static uint32_t range_share(const struct target_request *req, uint32_t steps)
 {
@@ -225,19 +227,23 @@ static struct target_request *range_leave(struct target_qpair *qp, struct fifo_l
 
 void steps_serve(struct target_qpair *qp)
 {
-	const struct target_namespace *full = NULL;	/* the last one without room: its commands keep their order */
+	const struct target_namespace *full[RANGES_FULL];	/* without room: their commands keep their order */
+	unsigned count = 0;
 	struct fifo_link *link, *next;
 
-	for (link = qp->ranges.head; link; link = next) {
+	for (link = qp->ranges.head; link && count < RANGES_FULL; link = next) {
 		struct target_request *req = container_of(link, struct target_request, tx.link);
+		unsigned i = 0;
 
 		next = link->next;
-		if (req->ns == full)
+		while (i < count && full[i] != req->ns)
+			i++;
+		if (i < count)
 			continue;
 		if (range_has_room(req, false))
 			range_begin(range_leave(qp, link));
 		else
-			full = req->ns;
+			full[count++] = req->ns;
 	}
 }
 
