@@ -73,7 +73,7 @@ static void case_limit_verify(struct queue *q, struct target_namespace *ns)
 	target_namespace_limits(ns, &limit_still);
 	for (unsigned i = 0; i < 8; i++) {
 		sqe = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
-		sqe.cdw12 = 0xffff & ((32 << 20) / 512 - 1);
+		sqe.cdw12 = (32 << 20) / 512 - 1;
 		done += !queue_run(q, &sqe, NULL, 0);
 	}
 	CHECK(done == 8 && throttled(ns) == before && !run_io(q, 1, NVME_OPC_READ, 0, 8, 0),

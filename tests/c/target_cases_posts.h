@@ -9,7 +9,22 @@
 static struct {
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);	/* the device's own */
 	const struct ibv_qp *qp;	/* whose next chain is refused, until that has happened */
+	pthread_t poster;	/* that posted it */
+	atomic_bool broken;	/* it has put a queue pair into the error state, too */
 } refusing;
+
+static void refuse_no_more(void)
+{
+	refusing.qp = NULL;
+	refusing.poster = pthread_self();
+}
+
+static int posts_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (!refusing.qp && pthread_equal(refusing.poster, pthread_self()))
+		atomic_store(&refusing.broken, true);
+	return verbs_iwarp()->modify_qp(qp, attr, mask);
+}
 
 static struct ibv_send_wr *response_of(struct ibv_send_wr *wr)
 {
@@ -32,7 +47,7 @@ static int post_a_part(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	if (rc)
 		return rc;
 	*bad = next;
-	refusing.qp = NULL;
+	refuse_no_more();
 	return ENOMEM;
 }
 
@@ -41,7 +56,7 @@ static int post_nothing(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 {
 	if (qp != refusing.qp)
 		return refusing.post_send(qp, wr, bad);
-	refusing.qp = NULL;
+	refuse_no_more();
 	*bad = wr;
 	return ENOMEM;
 }
@@ -53,7 +68,7 @@ static int post_and_complain(struct ibv_qp *qp, struct ibv_send_wr *wr, struct i
 
 	if (rc || qp != refusing.qp)
 		return rc;
-	refusing.qp = NULL;
+	refuse_no_more();
 	*bad = NULL;
 	return ENOTCONN;
 }
@@ -68,7 +83,9 @@ static void case_post_refused(int (*post_send)(struct ibv_qp *, struct ibv_send_
 
 	refusing.post_send = context->ops.post_send;
 	context->ops.post_send = post_send;
+	atomic_store(&refusing.broken, false);
 	lab_start(&options);
+	lab_verbs.modify_qp = posts_modify_qp;
 	lab_namespace(1, &ram, &store);
 	q = queue_open(1, 128, 4096);
 	other = queue_open(2, 128, 4096);
@@ -82,6 +99,7 @@ static void case_post_refused(int (*post_send)(struct ibv_qp *, struct ibv_send_
 				queue_wait(q, sqe.cid);
 		}
 	CHECK(!refusing.qp && LAB_UNTIL(q->closed), "%s: the connection ends: \"%s\"", what, q->reason);
+	CHECK(atomic_load(&refusing.broken), "%s: what was posted before uses no memory from then on", what);
 	CHECK(!run_io(other, 1, NVME_OPC_READ, 0, 8, 0), "%s: others go on", what);
 	lab_stop();
 	store_close(store);

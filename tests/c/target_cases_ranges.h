@@ -30,7 +30,7 @@ static uint32_t ranges_outstanding(struct queue *q)
 
 static void case_ranges(struct queue *q, struct queue *other, struct store *store)
 {
-	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 300000 };
+	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 2000000 };
 	struct nvme_sqe sqe[RANGES], own;
 	unsigned done = 0;
 
@@ -51,6 +51,7 @@ static void case_ranges(struct queue *q, struct queue *other, struct store *stor
 	own = range_zero(other, RANGES);
 	queue_send(other, &own, NULL, 0);
 	CHECK(LAB_UNTIL(store_fault_hits(store) == RANGES_AT_ONCE + 1), "another queue's does not wait for them");
+	store_fault_set(store, NULL);
 	for (unsigned i = 0; i < RANGES - 1; i++)
 		done += !queue_wait(q, sqe[i].cid);
 	CHECK(done == RANGES - 1 && !queue_wait(other, own.cid), "all the others run, in the end: %u", done);
@@ -60,7 +61,7 @@ static void case_ranges(struct queue *q, struct queue *other, struct store *stor
 /* Its host goes: those that wait go with it. */
 static void case_ranges_gone(struct queue *other, struct store *store)
 {
-	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 1000000 };
+	const struct store_fault_options slow = { .ops = 1u << STORE_WRITE_ZEROES, .delay_us = 2000000 };
 	struct queue *q = queue_open(3, 32, 0);
 	struct nvme_sqe sqe;
 
