@@ -72,7 +72,7 @@ def test_help(run: Run, args: list[str]) -> None:
     [
         (["frobnicate"], "unknown command 'frobnicate' (see nvmeof --help)"),
         (["benhc"], "unknown command 'benhc': did you mean bench?"),
-        (["-o", "normal", "target", "ls"], "-o normal comes after the command (see nvmeof --h"),
+        (["-o", "normal", "devices"], "unknown command 'normal': -o normal comes after the com"),
         (["target", "-o", "normal"], "-o normal comes after the command"),
         (["read", "--speed", "3"], "unrecognized arguments"),
         (["list-ns"], "specify the target: a URL, or -a ADDRESS"),

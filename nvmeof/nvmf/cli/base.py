@@ -173,9 +173,10 @@ class Command(argparse.ArgumentParser):
             known = re.findall(r"'([^']*)'", found[2]) or found[2].split(", ")
             close = difflib.get_close_matches(found[1], known, 2)
             message = f"unknown command {found[1]!r}"
-            message += f": did you mean {' or '.join(close)}?" if close else ""
             if found[1] in _FORMATS:
-                message = f"-o {found[1]} comes after the command"
+                message += f": -o {found[1]} comes after the command"
+            elif close:
+                message += f": did you mean {' or '.join(close)}?"
         sys.exit(complain(self.prog, usage_hint(message, self.prog), EXIT_USAGE))
 
     def format_help(self) -> str:

@@ -151,7 +151,7 @@ def _target(args: argparse.Namespace, out: BinaryIO) -> int:
     except OSError:
         uid = None  # the connection below fails with a sentence
     recorder = _recorder(args, out, uid)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end it in order
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as by SIGINT
     try:
         with target(args) as rpc:
             rpc.capture(recorder.name)
