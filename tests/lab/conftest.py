@@ -6,6 +6,9 @@ times per run, because a machine that stalls for seconds exceeds the kernels' ow
 attempts are reported at the end, and two such tests fail the run. The results of the tests of
 cells are kept in build/lab/results.json.
 
+A test that would start after ``NVMF_LAB_ENDS`` (seconds since the epoch) is skipped with the reason:
+CI has a limited time, and its machines are not equally fast.
+
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.
 A test that this machine cannot run is skipped with the reason; if ``CI`` is set too, or
@@ -235,6 +238,17 @@ def pytest_runtest_makereport(
         report.sections.append((f"the guest's kernel log ({file.relative_to(ROOT)})", end))
     _note(item, report, vm)
     return report
+
+
+# ---- the time limit of a run ----
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture, since one may boot a guest: skip a test for which there is no time."""
+    ends = os.environ.get("NVMF_LAB_ENDS")
+    if ends and time.time() > float(ends) and Path(__file__).parent in item.path.parents:
+        pytest.skip("LEFT OUT: the time that CI has for the lab is used up (CONTRIBUTING.md)")
 
 
 # ---- a second attempt ---------------------------------------------------------------------------

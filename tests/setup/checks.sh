@@ -153,6 +153,7 @@ cmd_test() {
         pytest_told "$BIN/python" -m pytest "$@"
     fi
     forget_second_attempts
+    [ -z "${CI-}" ] || lab_ends=$(($(date +%s) + ${NVMF_CI_MINUTES:-80} * 60))
     lock
     install_packages base_packages
     asan_beside
@@ -245,7 +246,7 @@ lab_python() {
         NVMF_FIO_ENGINE="$NVMF_FIO_ENGINE" NVMF_BUILD_DIR="$NVMF_BUILD_DIR" CI="${CI-}" \
         NVMF_LAB="$lab" NVMF_LAB_KERNELS="$kernels" NVMF_BLKTESTS="${NVMF_BLKTESTS-}" \
         NVMF_POWER_KILLS="${NVMF_POWER_KILLS-}" NVMF_POWER_SEED="${NVMF_POWER_SEED-}" \
-        PYTHONDONTWRITEBYTECODE=1 "$BIN/python" "$@"
+        NVMF_LAB_ENDS="${lab_ends-}" PYTHONDONTWRITEBYTECODE=1 "$BIN/python" "$@"
 }
 
 # Which of the lab's tests run: all, or quick.
