@@ -220,6 +220,12 @@ def test_limits(run: Run, where: str, tmp_path: Path) -> None:
         assert words in err
 
 
+def test_import_of_nothing(run: Run) -> None:
+    status, _, err = run("config", "import", "/nonexistent/x")
+    assert status == 1
+    assert "cannot read /nonexistent/x: No such file" in err
+
+
 def test_endless_input(where: str) -> None:
     with open("/dev/zero", "rb") as zero:
         done = program("write", where, stdin=zero)

@@ -274,6 +274,9 @@ def test_save_clear_restore(target: Served, tmp_path: Path) -> None:
     assert "1 namespace added" in json.loads(out)["changed"]
     shell(target, f"restoreconfig {saved}", f"saveconfig {tmp_path / 'b.json'}", "clearconfig")
     assert json.loads((tmp_path / "b.json").read_text())["subsystems"]
+    for name in ("none/x.toml", "none/x.json"):
+        _, err = run(target, "save", str(tmp_path / name), status=1)
+        assert f"cannot write {tmp_path / name}: No such file" in err
     target.check_log()
 
 

@@ -123,6 +123,8 @@ def import_(args: argparse.Namespace) -> int:
         text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
         config, lost = nvmetcli.load(text, name)
         made = merge("", config) if config != Config() else ""
+    except OSError as error:
+        raise CliError(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CliError(f"{name}: not UTF-8 text: {error}") from None
     except ConfigError as error:

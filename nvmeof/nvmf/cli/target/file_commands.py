@@ -125,6 +125,8 @@ def save(args: argparse.Namespace) -> int:
         raise CliError(f"{path}: not UTF-8 text: {error}") from None
     except ConfigError as error:
         raise CliError(f"cannot change {path}: {error}; specify a different FILE") from None
+    except OSError as error:
+        raise CliError(f"cannot write {path}: {error.strerror}") from None
     if own:
         with target(args) as rpc:
             rpc.reload()  # the saved file is the target's own
