@@ -317,6 +317,39 @@ async def test_preempt_and_abort_under_load() -> None:
         assert not any(await one.read(0, 128))
 
 
+@pytest.mark.feature("reservations", "write-uncorrectable")
+@pytest.mark.parametrize("gone", [False, True])
+async def test_preempt_and_abort_of_blocks_being_marked(tmp_path: Path, gone: bool) -> None:
+    """Write Uncorrectable of a preempted host takes effect before it completes, or not at all."""
+    image = tmp_path / "disk"
+    image.write_bytes(bytes(1 << 20))
+    disk = f'store = "file"\npath = {json.dumps(str(image))}\nblock_size = 512\nuuid = "{UUID}"'
+    state = tmp_path / "state"
+    async with (
+        serving_at(state, disk) as (_, where),
+        hosts(where, io_timeout=60.0, ctrl_loss_tmo=0) as (a, b),
+    ):
+        one, two = a.namespace(1), b.namespace(1)
+        await reserve(one, 0xA, WE)
+        await two.reservations.register(0xB)
+        with slow_disk() as slow:
+            marking = [asyncio.create_task(one.write_uncorrectable(lba, 1)) for lba in (5, 6)]
+            await slow.reached()
+            if gone:
+                await a.close()
+            fencing = asyncio.create_task(two.reservations.preempt(0xB, WE, 0xA, abort=True))
+            await asyncio.sleep(0.2)
+            assert not fencing.done()
+            slow.go.set()
+            await fencing
+        await two.write(5, BLOCK * 2)
+        first, second = await asyncio.gather(*marking, return_exceptions=True)
+        assert await two.read(5, 2) == BLOCK * 2
+        if not gone:
+            assert first is None
+            assert isinstance(second, NvmeError) and conflict(second.status)
+
+
 @pytest.mark.feature("reservations")
 async def test_the_commands(tmp_path: Path) -> None:
     async with serving(tmp_path) as where:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
@@ -96,7 +96,7 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     """Reservation Acquire.
 
     Preempt and Abort aborts the preempted hosts' commands of which nothing was done yet, and
-    completes when their other commands have ended.
+    completes when their other commands have ended, also those of controllers that are gone.
     """
     _place(controller, request)
     dw10 = AcquireDw10.decode(request.sqe.cdw10)
@@ -106,6 +106,7 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     rtype = _action(ReservationType, dw10.rtype, At.RTYPE)
     current, preempted = _keys(request, 2)
     host, removed = controller.hostid, frozenset[bytes]()
+    nsid, lasting = request.sqe.nsid, controller.subsystem.lasting
 
     def act(now: Reservation) -> Outcome:
         nonlocal removed
@@ -116,27 +117,30 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     def begin(done: Done) -> None:
         def committed(failure: StatusError | None) -> None:
             if failure is None and action is AcquireAction.PREEMPT_AND_ABORT:
-                _abort(controller, request.sqe.nsid, removed, done)
+                # Write Uncorrectable is not of the engine: one may still be in line to be stored.
+                _abort(controller, nsid, removed, lambda: lasting.settled(nsid, lambda: done(None)))
             else:
                 done(failure)
 
-        controller.subsystem.reservations.commit(request.sqe.nsid, act, committed, controller)
+        controller.subsystem.reservations.commit(nsid, act, committed, controller)
 
     return answer(controller, request, begin)
 
 
-def _abort(controller: Controller, nsid: int, hosts: Set[bytes], done: Done) -> None:
+def _abort(
+    controller: Controller, nsid: int, hosts: Set[bytes], then: Callable[[], None]
+) -> None:
     subsystem = controller.subsystem
     losers = [c for c in subsystem.controllers.values() if c.hostid in hosts]
     if not any(loser.io_queues for loser in losers):
-        done(None)
+        then()
         return
     ended = False
 
     def end() -> None:
         nonlocal ended
         ended = True
-        done(None)
+        then()
 
     def evict() -> None:
         for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:

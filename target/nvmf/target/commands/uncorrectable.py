@@ -35,9 +35,13 @@ def write_uncorrectable(controller: Controller, request: Request) -> Completion 
     namespace = find_namespace(controller, request.sqe.nsid)
     expect_length(request, 0)
     nsid, keeper = namespace.nsid, controller.subsystem.lasting
-    refused = controller.gates.get(nsid).write or keeper.gate(nsid).write
-    if refused:
-        raise StatusError.from_wire(refused, f"namespace {nsid} refuses writes", io=True)
+    reservations = controller.subsystem.reservations
+
+    def check(refused: int) -> None:
+        if refused:
+            raise StatusError.from_wire(refused, f"namespace {nsid} refuses writes", io=True)
+
+    check(controller.gates.get(nsid).write or keeper.gate(nsid).write)
     lba, blocks = _range(request.sqe)
     if lba + blocks > namespace.blocks:
         raise StatusError(Status.LBA_OUT_OF_RANGE, f"block {lba} and {blocks - 1} more", io=True)
@@ -45,6 +49,9 @@ def write_uncorrectable(controller: Controller, request: Request) -> Completion 
         raise StatusError(Status.NAMESPACE_WRITE_PROTECTED, "the namespace is read-only", io=True)
 
     def mark(now: Lasting) -> Lasting:
+        # A slow disk delays its turn; the gates of a controller that is gone are not kept.
+        check(reservations.gate(nsid, controller.hostid).write)
+        check(controller.gates.get(nsid).write)
         invalid = with_range(now.invalid, lba, blocks)
         if len(invalid) > MOST_RANGES:
             raise StatusError(

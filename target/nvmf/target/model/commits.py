@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias, TypeVar
 
 from nvmf.spec.status import Status, StatusError
 from nvmf.target.command.later import Done
@@ -52,6 +52,10 @@ class _Commit(Generic[T]):
     done: Done
 
 
+def _nothing(namespace: Namespace) -> NoReturn:
+    raise AssertionError("a change without a namespace is not begun")
+
+
 class Commits(Generic[T]):
     """The changes to a subsystem's namespaces."""
 
@@ -77,6 +81,14 @@ class Commits(Generic[T]):
         line.append(_Commit(self._subsystem.namespaces.get(nsid), begin, done))
         if len(line) == 1:
             self._next(nsid)
+
+    def settled(self, nsid: int, then: Callable[[], None]) -> None:
+        """Call then when the changes added before have taken effect or failed; perhaps at once."""
+        line = self._lines.get(nsid)
+        if line is None:
+            then()
+        else:
+            line.append(_Commit(None, _nothing, lambda _: then()))
 
     def _next(self, nsid: int) -> None:
         line = self._lines[nsid]

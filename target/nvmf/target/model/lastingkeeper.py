@@ -153,6 +153,10 @@ class LastingKeeper:
 
         self._commits.add(nsid, begin, done)
 
+    def settled(self, nsid: int, then: Callable[[], None]) -> None:
+        """Call then when the changes requested before have taken effect or failed."""
+        self._commits.settled(nsid, then)
+
     def _put(
         self, namespace: Namespace, before: Lasting, after: Lasting, by: Controller | None
     ) -> None:
