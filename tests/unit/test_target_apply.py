@@ -128,6 +128,25 @@ async def test_a_port_on_another_device() -> None:
         assert [port.device for port in lab.server.ports] == ["system"]
 
 
+@pytest.mark.feature("reload", "ana")
+async def test_a_port_moves_to_another_address() -> None:
+    """Its hosts are disconnected, and do not get the ANA states of the new port meanwhile."""
+    old = PORT + 'traddr = "127.0.0.1"\n'
+    new = PORT + 'traddr = "127.0.0.2"\n[[port.ana_group]]\nid = 1\nstate = "inaccessible"\n'
+    more = subsystem(A, ram(1)) + subsystem(B, ram(1))
+    async with running(old + more) as lab:
+        qpair = await lab.host(A)
+        controller = lab.server.core.controllers()[0]
+        lab.engine.listen_errors["system"] = OSError(errno.ENODEV, "no device")
+        with pytest.raises(ServerError):
+            await lab.server.apply(loads(new.replace('"iwarp"', '"system"') + more))
+        assert not qpair.gone
+        assert controller.portid == lab.server.core.ports[0].portid
+        await lab.server.apply(loads(new + more))
+        assert qpair.gone
+        assert controller.portid != lab.server.core.ports[0].portid
+
+
 @pytest.mark.feature("limits")
 async def test_limits_change_under_load() -> None:
     """The namespace is not replaced, and hosts are not disconnected."""

@@ -93,6 +93,8 @@ class Change:
         self._cuts: dict[Place, int] = {}
         """RAM stores to shrink, and their new sizes; done last, because it cannot be undone."""
         self._listening: list[OpenPort] = []
+        self._closed: list[OpenPort] = []
+        """Removed ports; those that may have to free an address are closed first."""
         self._released: set[Place] = set()
         self.lost: list[PortConfig | Place] = []
         """Ports and namespaces that could not be restored; the next change retries them."""
@@ -256,16 +258,18 @@ class Change:
         wanted = {port.trsvcid for port in self._difference.ports_added}
         for config in self._difference.ports_removed:
             if config.trsvcid in wanted:  # perhaps the same address with other settings
-                undo.callback(self._listen_again, config)
-                self._ports.close(self._ports.find(config))
+                closed = self._ports.find(config)
+                undo.callback(self._listen_again, config, closed.port.portid)
+                self._ports.close(closed)
+                self._closed.append(closed)
         for config in self._difference.ports_added:
             opened = self._ports.listen(config)
             undo.callback(self._ports.close, opened)
             self._listening.append(opened)
 
-    def _listen_again(self, config: PortConfig) -> None:
+    def _listen_again(self, config: PortConfig, portid: int) -> None:
         try:
-            self._ports.show(self._ports.listen(config))
+            self._ports.show(self._ports.listen(config, portid))
         except ServerError as error:
             log.error("%s: hosts cannot reach the port", error)
             self.lost.append(config)
@@ -298,6 +302,8 @@ class Change:
             except KeyError:
                 continue  # closed already, to free its address
             self._ports.close(opened)
+            self._closed.append(opened)
+        for opened in self._closed:
             self._connections.disconnect(opened)
             self._memory.disconnect(opened)
         for old, new in difference.ports_changed:

@@ -89,8 +89,11 @@ class Ports:
         self.relays: Relays | None = None
         """Relays before ports with wire_faults; None if there has been no such port."""
 
-    def listen(self, config: PortConfig) -> OpenPort:
-        """Listen without telling hosts yet; raise ServerError on failure."""
+    def listen(self, config: PortConfig, portid: int | None = None) -> OpenPort:
+        """Listen without telling hosts yet; raise ServerError on failure.
+
+        portid: the identifier that the port had before; None: a free one.
+        """
         device, listener = self._listen(_inside(config) if config.wire_faults else config)
         try:
             self._target.open_devices(listener)
@@ -102,7 +105,10 @@ class Ports:
         listening = Listening(address, device)
         provider = _PROVIDERS.get(device, RdmaProvider.NONE)
         traddr, trsvcid = plain_address(listening.address[0]), listening.address[1]
-        portid = next(number for number in range(1, 0xFFFF) if number not in self._taken)
+        if portid is None:
+            # A host of a port that was removed may still be connected.
+            used = self._taken.union(one.portid for one in self._core.controllers())
+            portid = next(number for number in range(1, 0xFFFF) if number not in used)
         self._taken.add(portid)
         port = Port(portid, traddr, trsvcid, provider)
         return OpenPort(config, listening, listener, port, config.wire_faults)
