@@ -63,6 +63,27 @@ static void case_limit_turns(struct queue *q, struct queue *modest, struct targe
 	CHECK(gated(q, 1, 0, 0, 0), "without limits nothing waits");
 }
 
+/* Commands that wait for a limit of their direction do not delay those of the other one. */
+static void case_limit_directions(struct queue *q, struct queue *modest, struct target_namespace *ns)
+{
+	static const struct target_limits limits[] = {
+		{ .write_bandwidth = 1 },
+		{ .write_bandwidth = 1, .iops = 1000000 },	/* the common limit has room */
+	};
+	struct nvme_sqe sqe[8];
+
+	for (int i = 0; i < 2; i++) {
+		target_namespace_limits(ns, &limits[i]);
+		send_writes(q, ns, sqe, 8);
+		CHECK(!run_io(modest, 1, NVME_OPC_READ, 0, 8, 4096) && !run_io(q, 1, NVME_OPC_READ, 8, 8, 4096),
+		      "%d: while writes wait, reads of both hosts run", i);
+		CHECK(run_abort(q->qp, sqe[3].cid) && queue_wait(q, sqe[3].cid) == NVME_ABORTED_BY_REQUEST,
+		      "%d: a write is aborted", i);
+		target_namespace_limits(ns, &limit_none);
+		CHECK(statuses(q, sqe, 8, 0) == 7, "%d: the others run without the limit", i);
+	}
+}
+
 /* Verify of memory reads nothing, and so takes nothing of what others may transfer. */
 static void case_limit_verify(struct queue *q, struct target_namespace *ns)
 {
@@ -171,6 +192,7 @@ static void test_limits(void)
 	modest = queue_open(2, 32, 4096);
 	case_limit_verify(q, ns);
 	case_limit_turns(q, modest, ns);
+	case_limit_directions(q, modest, ns);
 	case_limit_gate(q, ns);
 	case_limit_death(q, ns);
 	case_limit_two(q, ns, two);

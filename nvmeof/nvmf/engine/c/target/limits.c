@@ -8,9 +8,11 @@
  * one burst.  If two reactors check at the same time, both may admit a command: at most one extra command per reactor,
  * which delays later ones.
  *
- * Commands over the limit wait in their reactor's line, which has one place for each queue pair, where all its
- * commands wait.  Places are served round-robin, so that a deep queue gets no more than a shallow one.  Reactor's
- * thread, except the functions of target.h.
+ * Commands over the limit wait in their reactor's lines: one for each direction that has limits of its own, which must
+ * not delay the other direction, and one for commands with the common limits only.  A line has one place for each queue
+ * pair, where all its commands wait.  Places are served in the order in which they were taken, a queue pair's next
+ * command takes the last one, so that a deep queue gets no more than a shallow one.  Reactor's thread, except the
+ * functions of target.h.
  */
 #include "target/calls.h"
 
@@ -20,7 +22,7 @@
 #define NS_PER_S 1000000000ull
 #define MIN_BURST_MS 10		/* a sleeping reactor checks once a millisecond */
 
-enum { DIR_READ, DIR_WRITE, DIR_BOTH, DIRS };
+enum { DIR_READ, DIR_WRITE, DIR_BOTH, DIRS = LIMIT_LINES };
 enum { UNIT_COMMANDS, UNIT_BYTES, UNITS };
 
 struct limit {
@@ -87,18 +89,56 @@ static bool limits_admit(const struct target_request *req, uint64_t now)
 
 /* ---- the lines ---- */
 
-static struct target_request *limits_first(struct list_link *place)
+static bool limit_is_set(const struct limit limit[UNITS])
 {
-	return container_of(place, struct target_request, over_place);
+	return atomic_load_explicit(&limit[UNIT_COMMANDS].rate, memory_order_relaxed) ||
+	       atomic_load_explicit(&limit[UNIT_BYTES].rate, memory_order_relaxed);
 }
 
-/* The request of the same queue pair that waits in the namespace's line, or NULL. */
+static uint8_t limits_line(const struct target_request *req)
+{
+	int direction = limit_direction(req);
+
+	return (uint8_t)(limit_is_set(req->ns->limits->limit[direction]) ? direction : DIR_BOTH);
+}
+
+static bool limits_waiting(const struct ns_local *local)
+{
+	return local->over[DIR_READ].head || local->over[DIR_WRITE].head || local->over[DIR_BOTH].head;
+}
+
+/* Whether others wait for a limit that the command needs: it must not overtake them. */
+static bool limits_others(const struct ns_local *local, const struct target_request *req)
+{
+	return local->over[limits_line(req)].head ||
+	       (limits_waiting(local) && limit_is_set(req->ns->limits->limit[DIR_BOTH]));
+}
+
+/* The first request in the lines, except the blocked ones (a bit each), or NULL. */
+static struct target_request *limits_first(const struct ns_local *local, unsigned int blocked)
+{
+	struct target_request *found = NULL;
+
+	for (unsigned int line = 0; line < LIMIT_LINES; line++) {
+		struct list_link *place = local->over[line].head;
+		struct target_request *first;
+
+		if (!place || (blocked & 1u << line))
+			continue;
+		first = container_of(place, struct target_request, over_place);
+		if (!found || first->over_number < found->over_number)
+			found = first;
+	}
+	return found;
+}
+
+/* The request of the same queue pair that waits in the same line of the namespace, or NULL. */
 static struct target_request *limits_own_place(const struct target_request *req)
 {
 	for (struct list_link *link = req->qp->over.head; link; link = link->next) {
 		struct target_request *first = container_of(link, struct target_request, over_own);
 
-		if (first->ns == req->ns)
+		if (first->ns == req->ns && first->over_line == req->over_line)
 			return first;
 	}
 	return NULL;
@@ -106,15 +146,18 @@ static struct target_request *limits_own_place(const struct target_request *req)
 
 static void limits_take_place(struct ns_local *local, struct target_request *req)
 {
-	line_push(&local->over, &req->over_place);
+	req->over_number = local->over_places++;
+	line_push(&local->over[req->over_line], &req->over_place);
 	list_push(&req->qp->over, &req->over_own);
 }
 
 static void limits_stand(struct reactor *reactor, struct ns_local *local,
 			 struct target_request *req)
 {
-	struct target_request *first = limits_own_place(req);
+	struct target_request *first;
 
+	req->over_line = limits_line(req);
+	first = limits_own_place(req);
 	req->state = REQUEST_LIMITED;
 	stat_add(&local->throttled, 1);
 	if (first) {
@@ -133,7 +176,7 @@ static void limits_leave(struct ns_local *local, struct target_request *first)
 	struct fifo_link *link = fifo_pop(&first->behind);
 
 	list_remove(&first->over_own);
-	line_remove(&local->over, &first->over_place);
+	line_remove(&local->over[first->over_line], &first->over_place);
 	if (link) {
 		struct target_request *next = container_of(link, struct target_request, tx.link);
 
@@ -147,7 +190,7 @@ bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	struct ns_local *local = namespace_local(req);
 
-	if (req->admitted || (!local->over.head && limits_admit(req, clock_ns())))
+	if (req->admitted || (!limits_others(local, req) && limits_admit(req, clock_ns())))
 		return false;
 	req->sqe = *sqe;
 	limits_stand(req->qp->reactor, local, req);
@@ -168,13 +211,16 @@ static void limits_run(struct target_request *req)
 	req->admitted = false;	/* the request may already be used by a different command that has not begun */
 }
 
-static void limits_serve_line(struct ns_local *local, uint64_t now)
+static void limits_serve_lines(struct ns_local *local, uint64_t now)
 {
-	while (local->over.head) {
-		struct target_request *first = limits_first(local->over.head);
+	struct target_request *first;
+	unsigned int blocked = 0;
 
-		if (!local->retiring && !limits_admit(first, now))
-			return;
+	while ((first = limits_first(local, blocked))) {
+		if (!local->retiring && !limits_admit(first, now)) {
+			blocked |= 1u << first->over_line;
+			continue;
+		}
 		limits_leave(local, first);
 		limits_run(first);
 	}
@@ -195,8 +241,8 @@ void limits_serve(struct reactor *reactor)
 
 		list_remove(link);
 		local->inflight++;	/* the namespace may retire with its last request: prevent that for now */
-		limits_serve_line(local, now);
-		if (local->over.head && !list_has(link))
+		limits_serve_lines(local, now);
+		if (limits_waiting(local) && !list_has(link))
 			list_push(&reactor->limited, link);
 		namespace_leave(local->ns, local);
 	}
@@ -211,7 +257,7 @@ void limits_drop(struct target_qpair *qp)
 		struct ns_local *local = namespace_local(first);
 
 		limits_leave(local, first);
-		if (!local->over.head)
+		if (!limits_waiting(local))
 			list_remove(&local->limited_link);
 		request_free(first);	/* the namespace may retire with it */
 	}
@@ -226,7 +272,7 @@ void limits_cancel(struct target_request *req, uint16_t status)
 		limits_leave(local, req);
 	else
 		fifo_remove(&first->behind, &req->tx.link);
-	if (!local->over.head)
+	if (!limits_waiting(local))
 		list_remove(&local->limited_link);
 	request_respond(req, status);
 }

@@ -49,7 +49,8 @@ struct target_namespace *target_namespace_create(struct target *target, uint32_t
 	atomic_store(&ns->blocks, store->size >> ns->block_shift);
 	for (unsigned i = 0; i < target->reactors; i++) {
 		ns->local[i].ns = ns;
-		line_init(&ns->local[i].over);
+		for (int line = 0; line < LIMIT_LINES; line++)
+			line_init(&ns->local[i].over[line]);
 		fifo_init(&ns->local[i].pool_line);
 	}
 	if (latches_create(ns)) {

@@ -11,6 +11,8 @@
 
 /* ---- namespaces ---- */
 
+enum { LIMIT_LINES = 3 };		/* read, write, common: see limits.c */
+
 struct ns_local {			/* one per reactor */
 	uint64_t inflight;		/* commands, until their requests are free again */
 	uint64_t serving;		/* commands that have no response yet */
@@ -21,7 +23,8 @@ struct ns_local {			/* one per reactor */
 	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;
-	struct line over;		/* requests: the first of each queue pair that waits */
+	struct line over[LIMIT_LINES];	/* requests: the first of each queue pair that waits */
+	uint64_t over_places;		/* taken so far */
 	struct list_link limited_link;	/* in reactor->limited, while requests wait */
 	uint64_t throttled;
 	/* buffers of the reactor's pool: see pool.c */

@@ -90,7 +90,7 @@ struct target_qpair {
 	bool broken;			/* its work failed, or was refused */
 	bool ended;			/* the device has ended it: completions of shared receives have been taken */
 	uint32_t injected_count;	/* requests that are INJECTED */
-	struct list over;		/* requests: the first waiting one of each namespace whose limits it exceeds */
+	struct list over;		/* requests: the first one in each line of a namespace whose limits it exceeds */
 	struct fifo fences;		/* the first waits for requests, the others wait for the first */
 	char reason[256];
 	struct target_upcall closed_upcall, released_upcall;

@@ -164,6 +164,8 @@ struct target_request {
 			struct list_link over_place;	/* the first of its queue pair: in the namespace's line, */
 			struct list_link over_own;	/* and in the queue pair's list */
 			struct fifo behind;		/* the others of its queue pair over the same limit */
+			uint64_t over_number;		/* of its place */
+			uint8_t over_line;
 		};
 	};
 	uint8_t *data;			/* fetched for the control thread, or its answer */
