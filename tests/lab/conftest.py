@@ -6,8 +6,8 @@ times per run, because a machine that stalls for seconds exceeds the kernels' ow
 attempts are reported at the end, and two such tests fail the run. The results of the tests of
 cells are kept in build/lab/results.json.
 
-A test that would start after ``NVMF_LAB_ENDS`` (seconds since the epoch) is skipped with the reason:
-CI has a limited time, and its machines are not equally fast.
+A test that would start after ``NVMF_LAB_ENDS`` (seconds since the epoch) is skipped with the
+reason: CI has a limited time, and its machines are not equally fast.
 
 ``NVMF_LAB`` unset: the tests are skipped, ``./dev lab`` runs them.  ``quick``: the tests with that
 marker run, which are connect, verified I/O and disconnect of each cell.  Set otherwise: all run.

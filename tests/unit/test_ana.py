@@ -109,8 +109,13 @@ async def test_states_that_refuse(state: str, status: Status) -> None:
         await server.apply(set_ana(server.config, "127.0.0.1", 0, 1, state))
         assert await status_of(a.namespace(1).flush()) == status
         await a.namespace(2).flush()
+        reservations = a.namespace(1).reservations
+        for action in (reservations.register(0xA), reservations.report()):
+            assert await status_of(action) == status
+        await a.namespace(2).reservations.register(0xA)
         await server.apply(set_ana(server.config, "127.0.0.1", 0, 1, "non_optimized"))
         await a.namespace(1).flush()
+        assert not (await reservations.report()).registrants
 
 
 async def test_another_group() -> None:
@@ -120,6 +125,23 @@ async def test_another_group() -> None:
         assert done.sentence() == "1 namespace regrouped"
         assert (await states(b)) == {1: (AnaState.INACCESSIBLE, (1, 2))}
         assert await status_of(b.namespace(2).write(0, BLOCK)) == Status.ANA_INACCESSIBLE
+
+
+def test_namespaces_that_come_and_go_are_counted() -> None:
+    """A host that reads the log in parts finds out that it has changed meanwhile."""
+    bench = Bench()
+    bench.add_namespace(1)
+    admin = bench.admin()
+
+    def read() -> tuple[int, list[AnaGroup]]:
+        page = bench.do(admin, commands.get_log_page(LogId.ANA, 128), length=128).data
+        return decode_ana_log(page)
+
+    assert read()[0] == 0
+    bench.add_namespace(2)
+    assert read() == (1, [AnaGroup(1, AnaState.OPTIMIZED, 1, (1, 2))])
+    bench.subsystem.detach(1)
+    assert read() == (2, [AnaGroup(1, AnaState.OPTIMIZED, 2, (2,))])
 
 
 def test_event_and_counts() -> None:

@@ -347,7 +347,8 @@ async def test_preempt_and_abort_of_blocks_being_marked(tmp_path: Path, gone: bo
         assert await two.read(5, 2) == BLOCK * 2
         if not gone:
             assert first is None
-            assert isinstance(second, NvmeError) and conflict(second.status)
+            assert isinstance(second, NvmeError)
+            assert conflict(second.status)
 
 
 @pytest.mark.feature("reservations")

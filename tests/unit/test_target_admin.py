@@ -165,6 +165,8 @@ def test_keep_alive_timeout(bench: Bench) -> None:
     assert feature(bench, admin, get) == 1000
     feature(bench, admin, commands.set_keep_alive(5001))
     assert feature(bench, admin, get) == 6000
+    feature(bench, admin, commands.set_keep_alive(0xFFFFFFFF))
+    assert feature(bench, admin, get) == 0xFFFFFFFF // 1000 * 1000
     feature(bench, admin, commands.set_keep_alive(0))
     assert feature(bench, admin, get) == 0
     assert admin.controller is not None
@@ -290,6 +292,9 @@ def test_events(bench: Bench) -> None:
     assert decode_changed_namespaces(page) == [4, 5]
     bench.add_namespace(6)
     assert controller.events.take() == []
+    # A read that is refused reads nothing.
+    sqe = commands.get_log_page(LogId.CHANGED_NAMESPACES, 4096, offset=8192)
+    assert bench.do(admin, sqe, length=4096).status == INVALID
     page = log(bench, admin, LogId.CHANGED_NAMESPACES, 4096)
     assert decode_changed_namespaces(page) == [4, 5, 6]
     assert decode_changed_namespaces(log(bench, admin, LogId.CHANGED_NAMESPACES, 4096)) == []
@@ -306,6 +311,12 @@ def test_an_event_waits_for_a_request(bench: Bench) -> None:
     bench.add_namespace(4)
     assert bench.run(admin, commands.async_event_request()) is None
     assert len(controller.events.take()) == 1
+    log(bench, admin, LogId.CHANGED_NAMESPACES, 4096)
+    # Unless the host has disabled it meanwhile.
+    bench.add_namespace(5)
+    feature(bench, admin, commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 0))
+    assert bench.run(admin, commands.async_event_request()) is None
+    assert controller.events.take() == []
 
 
 @pytest.mark.feature("abort")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nvmf.spec.features import AsyncEvent, EventType, Notice
+from nvmf.spec.features import AsyncEvent, AsyncEvents, EventType, Notice
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.command.request import Completion, Request
@@ -20,6 +20,14 @@ ANA_CHANGED = AsyncEvent(EventType.NOTICE, Notice.ANA_CHANGE, LogId.ANA)
 RESERVATION_NOTICE = AsyncEvent(EventType.IO_COMMAND_SET, 0, LogId.RESERVATION_NOTIFICATION)
 RELIABILITY_DEGRADED = AsyncEvent(EventType.SMART, 0, LogId.SMART)
 DISCOVERY_CHANGED = AsyncEvent(EventType.NOTICE, Notice.DISCOVERY_LOG_CHANGE, LogId.DISCOVERY)
+
+EVENTS = {
+    AsyncEvents.NAMESPACE_ATTRIBUTE: NAMESPACE_CHANGED,
+    AsyncEvents.ANA_CHANGE: ANA_CHANGED,
+    AsyncEvents.SMART_DEGRADED: RELIABILITY_DEGRADED,
+    AsyncEvents.DISCOVERY_CHANGE: DISCOVERY_CHANGED,
+}
+"""Events that a host enables with Asynchronous Event Configuration (Base 2.0, 5.27.1.8)."""
 
 
 class EventQueue:
@@ -53,6 +61,10 @@ class EventQueue:
         """Allow events of a log page again: the host read it without Retain Asynchronous Event."""
         self._masked = {event for event in self._masked if event.lid != lid}
         self._pending = [event for event in self._pending if event.lid != lid]
+
+    def drop(self, event: AsyncEvent) -> None:
+        """Discard an event that was not reported, because the host has disabled it."""
+        self._pending = [one for one in self._pending if one != event]
 
     def abort(self, cid: int) -> bool:
         """Abort the request with this command identifier; return whether it existed."""

@@ -242,6 +242,8 @@ class Core:
             return fabrics.handle(self, queue, request)
         if controller is None:
             raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
+        if queue in controller.leaving:
+            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the host has deleted the queue")
         if queue.qid == 0:
             discovering = controller.subsystem.discovery
             handlers = self._discovery_handlers if discovering else admin.ADMIN_HANDLERS
@@ -275,16 +277,17 @@ class Core:
         if controller is None:
             return []
         if queue is not controller.admin:
-            if controller.io_queues.get(queue.qid) is queue:
+            if queue in controller.connected_io_queues():
+                controller.delete(queue)
+                controller.leaving.remove(queue)
                 controller.gates.remove(queue.handle)
                 controller.errors.forget(queue)
-                del controller.io_queues[queue.qid]
             return []
         controller.subsystem.controllers.pop(controller.cntlid, None)
         self.tally.controller_gone(controller)
         if self._controllers.get(controller.cntlid) is controller:
             del self._controllers[controller.cntlid]
-        for other in controller.io_queues.values():
+        for other in controller.connected_io_queues():
             other.handle.enable(False)
             other.handle.disconnect()
         controller.gates.close()

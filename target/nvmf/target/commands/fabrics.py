@@ -63,6 +63,8 @@ def connect(registry: Registry, queue: Queue, request: Request) -> Completion:
             ConnectOffset.SQSIZE,
             f"SQSIZE {command.sqsize} on a connection of {queue.recv_depth} entries",
         )
+    if not any(wanted.hostid):
+        raise _bad_data("hostid", "the Host Identifier is 0, which identifies no host")
     subsystem = registry.find_subsystem(wanted.subnqn)
     if subsystem is None:
         raise _bad_data("subnqn", f"there is no subsystem {wanted.subnqn!r}")
@@ -177,13 +179,14 @@ def _bad_offset(why: str) -> StatusError:
     return StatusError(Status.INVALID_FIELD, why, location=At.DW11)
 
 
-def disconnect(queue: Queue, request: Request) -> Completion:
+def disconnect(controller: Controller, queue: Queue, request: Request) -> Completion:
     """Disconnect (6.4) of an I/O queue: its connection ends after the response."""
     expect_length(request, 0)
     if request.sqe.cdw10 & 0xFFFF:
         raise StatusError(Status.INCOMPATIBLE_FORMAT, "Disconnect of an unknown format")
     if queue.qid == 0:
         raise StatusError(Status.INVALID_QUEUE_TYPE, "Disconnect is not for admin queues")
+    controller.delete(queue)
     queue.leaving = True
     return Completion()
 
@@ -198,7 +201,7 @@ def handle(registry: Registry, queue: Queue, request: Request) -> Completion:
     if controller is None:
         raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
     if fctype == FabricsType.DISCONNECT:
-        return disconnect(queue, request)
+        return disconnect(controller, queue, request)
     if fctype == FabricsType.PROPERTY_GET and queue.qid == 0:
         return property_get(controller, request)
     if fctype == FabricsType.PROPERTY_SET and queue.qid == 0:

@@ -11,6 +11,7 @@ from nvmf.spec.features import AsyncEvents, HostBehavior, NumberOfQueues, Timest
 from nvmf.spec.opcodes import FeatureId
 from nvmf.spec.sqe import At, GetFeaturesDw10, SetFeaturesDw10
 from nvmf.spec.status import Status, StatusError
+from nvmf.target.command.events import EVENTS
 from nvmf.target.command.request import Completion, Request, expect_data, expect_length
 from nvmf.target.commands import protection
 from nvmf.target.commands import reservecommands as reserve
@@ -104,6 +105,9 @@ def _set_events(controller: Controller, request: Request) -> Completion:
     if request.sqe.cdw11 & ~int(known):
         raise _bad_value(f"events {request.sqe.cdw11:#x}; only {int(known):#x} are supported")
     controller.enabled_events = AsyncEvents(request.sqe.cdw11)
+    for flag, event in EVENTS.items():
+        if not controller.enabled_events & flag:
+            controller.events.drop(event)
     return Completion()
 
 

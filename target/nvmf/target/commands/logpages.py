@@ -23,11 +23,10 @@ from nvmf.spec.logs import (
 from nvmf.spec.opcodes import AdminOpcode, Csi, FeatureId, IoOpcode, LogId
 from nvmf.spec.sqe import At, LogRequest
 from nvmf.spec.status import Status, StatusError
-from nvmf.target.command.events import RESERVATION_NOTICE
 from nvmf.target.command.request import Completion, Request, expect_length
 from nvmf.target.commands.featureset import FEATURES
 from nvmf.target.commands.identify import ALL_NAMESPACES, FIRMWARE, find_namespace
-from nvmf.target.commands.reservecommands import notification_page
+from nvmf.target.commands.reservecommands import notification_page, notification_read
 from nvmf.target.model.controller import Controller
 from nvmf.target.model.errorlog import ERROR_LOG_ENTRIES
 
@@ -108,10 +107,7 @@ def _firmware_slot(controller: Controller, request: Request, log: LogRequest) ->
 
 
 def _changed_namespaces(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    page = encode_changed_namespaces(controller.changed_namespaces)
-    if not log.rae:
-        controller.changed_namespaces.clear()
-    return page
+    return encode_changed_namespaces(controller.changed_namespaces)
 
 
 def _effects(controller: Controller, request: Request, log: LogRequest) -> bytes:
@@ -140,7 +136,7 @@ def _ana(controller: Controller, request: Request, log: LogRequest) -> bytes:
 
 
 def _reservation_notification(controller: Controller, request: Request, log: LogRequest) -> bytes:
-    return notification_page(controller, retain=bool(log.rae))
+    return notification_page(controller)
 
 
 PAGES: dict[LogId, _Page] = {
@@ -199,6 +195,8 @@ def get_log_page(controller: Controller, request: Request) -> Completion:
     data = cut(PAGES[LogId(log.lid)](controller, request, log), log)
     if not log.rae:
         controller.events.log_read(log.lid)
-        if log.lid == LogId.RESERVATION_NOTIFICATION and controller.reservation_notices:
-            controller.events.post(RESERVATION_NOTICE)
+        if log.lid == LogId.CHANGED_NAMESPACES:
+            controller.changed_namespaces.clear()
+        elif log.lid == LogId.RESERVATION_NOTIFICATION:
+            notification_read(controller)
     return Completion(data=data)

@@ -25,6 +25,7 @@ from nvmf.spec.reservations import (
 )
 from nvmf.spec.sqe import At
 from nvmf.spec.status import DecodeError, Status, StatusError
+from nvmf.target.command.events import RESERVATION_NOTICE
 from nvmf.target.command.later import Done, answer, each
 from nvmf.target.command.request import Completion, Request, expect_length
 from nvmf.target.commands.handler import Handler
@@ -62,9 +63,12 @@ def _keys(request: Request, count: int) -> tuple[int, ...]:
 
 
 def _place(controller: Controller, request: Request) -> Reservation:
-    """Return the reservation of the command's namespace, which must exist."""
-    find_namespace(controller, request.sqe.nsid)
-    return controller.subsystem.reservations.get(request.sqe.nsid)
+    """Return the reservation of the command's namespace, which must exist and be accessible."""
+    nsid = find_namespace(controller, request.sqe.nsid).nsid
+    state = controller.subsystem.ana.state(controller.portid, controller.group_of(nsid))
+    if state.status is not None:
+        raise StatusError(state.status, f"namespace {nsid} is {state.word} on this port", io=True)
+    return controller.subsystem.reservations.get(nsid)
 
 
 def _commit(controller: Controller, request: Request, act: Action) -> Completion | None:
@@ -127,12 +131,10 @@ def acquire(controller: Controller, request: Request) -> Completion | None:
     return answer(controller, request, begin)
 
 
-def _abort(
-    controller: Controller, nsid: int, hosts: Set[bytes], then: Callable[[], None]
-) -> None:
+def _abort(controller: Controller, nsid: int, hosts: Set[bytes], then: Callable[[], None]) -> None:
     subsystem = controller.subsystem
     losers = [c for c in subsystem.controllers.values() if c.hostid in hosts]
-    if not any(loser.io_queues for loser in losers):
+    if not any(loser.connected_io_queues() for loser in losers):
         then()
         return
     ended = False
@@ -143,7 +145,7 @@ def _abort(
         then()
 
     def evict() -> None:
-        for queue in [] if ended else [q for one in losers for q in one.io_queues.values()]:
+        for queue in [] if ended else [q for one in losers for q in one.connected_io_queues()]:
             queue.handle.disconnect()
 
     subsystem.when_ended(losers, nsid, end, Status.ABORTED_PREEMPT)
@@ -247,13 +249,19 @@ def set_persistence(controller: Controller, request: Request) -> Completion | No
     return answer(controller, request, begin)
 
 
-def notification_page(controller: Controller, *, retain: bool) -> bytes:
-    """Return the oldest unread notification, and mark it as read unless retain is set."""
+def notification_page(controller: Controller) -> bytes:
+    """Return the oldest unread notification."""
     notices = controller.reservation_notices
     if not notices:
         return NotificationPage().encode()
     count, kind, nsid = notices[0]
-    page = NotificationPage(count, kind, min(len(notices) - 1, _MOST_AVAILABLE), nsid)
-    if not retain:
+    return NotificationPage(count, kind, min(len(notices) - 1, _MOST_AVAILABLE), nsid).encode()
+
+
+def notification_read(controller: Controller) -> None:
+    """Mark the oldest notification as read, and notify the host of further ones."""
+    notices = controller.reservation_notices
+    if notices:
         notices.popleft()
-    return page.encode()
+    if notices:
+        controller.events.post(RESERVATION_NOTICE)

@@ -77,7 +77,7 @@ class Ana:
             controller.ana_changed()
 
     def regrouped(self, portid: int, groups: Iterable[int]) -> None:
-        """Count a change of these groups: namespaces were added or removed."""
+        """Count a change of these groups: namespaces were added, removed or masked."""
         self._all_changes[portid] = self._all_changes.get(portid, 0) + 1
         for group in groups:
             self._changes[portid, group] = self._changes.get((portid, group), 0) + 1

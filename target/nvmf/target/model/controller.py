@@ -43,7 +43,8 @@ DISCOVERY_KATO_MS = 120_000
 """Default for discovery controllers whose host sets none, so that they do not stay forever."""
 _IOSQES, _IOCQES = 6, 4
 _CSS_NVM, _CSS_SETS = 0, 6
-SHUTDOWN_COMPLETE = 2
+SHUTDOWN_OCCURRING, SHUTDOWN_COMPLETE = 1, 2
+_LONGEST_KATO_MS = 0xFFFFFFFF // KEEP_ALIVE_GRANULARITY_MS * KEEP_ALIVE_GRANULARITY_MS
 
 
 class Controller:
@@ -68,6 +69,10 @@ class Controller:
         """The port that the host connected to."""
         self.view = subsystem.view_of(hostnqn)
         self.io_queues: dict[int, Queue] = {}
+        """By QID."""
+        self.leaving: list[Queue] = []
+        """I/O queues that the host has deleted, but whose connections have not ended."""
+        self._resetting = False
         self.gates = ControllerGates(subsystem.make_gates)
         """Statuses with which its I/O commands fail instead of being executed."""
         self.cc = Cc()
@@ -122,7 +127,7 @@ class Controller:
         """Use this view from now on, on the I/O queues too."""
         if view is not self.view:
             self.view = view
-            for queue in self.io_queues.values():
+            for queue in self.connected_io_queues():
                 if queue.has_table:
                     queue.handle.show(view.table)
 
@@ -143,12 +148,13 @@ class Controller:
     @property
     def ready(self) -> bool:
         """Whether I/O and admin commands are executed."""
-        return bool(self.cc.en and self.csts.rdy and not self.csts.shst)
+        running = self.cc.en and self.csts.rdy and not self.csts.shst
+        return bool(running and not self._resetting)
 
     @property
     def shut_down(self) -> bool:
-        """Whether its host has shut it down, so that connections may end."""
-        return self.csts.shst == SHUTDOWN_COMPLETE
+        """Whether its host is shutting it down, or has done so: its connections may end."""
+        return bool(self.csts.shst)
 
     def read_property(self, offset: int) -> int:
         """Return the value of a property; raise KeyError if there is no such property."""
@@ -161,19 +167,38 @@ class Controller:
         }[Property(offset)]
 
     def write_cc(self, value: int) -> None:
-        """Write Controller Configuration: enable, reset or shut down."""
+        """Write Controller Configuration: enable, reset or shut down.
+
+        CSTS says that a reset or shutdown has ended when the I/O commands in progress have ended:
+        none of them changes data afterwards.
+        """
         old, new = self.cc, Cc.decode(value)
         self.cc = new
         if old.en and not new.en:
             self._reset()
-        elif new.en and not old.en:
-            self.csts = Csts(rdy=1) if self._can_run(new) else Csts(cfs=1)
+        elif new.en and not old.en and not self._resetting:
+            self._enable()
         if new.shn and not old.shn:
-            self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_COMPLETE)
-        elif not new.shn and not new.en:
+            self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_OCCURRING)
+            self._when_idle(self._shut_down)
+        elif not new.shn and not new.en and not self._resetting:
             self.csts = Csts(cfs=self.csts.cfs)
         for queue in self.io_queues.values():
             queue.handle.enable(self.ready and not queue.locked)
+
+    def _enable(self) -> None:
+        self.csts = Csts(rdy=1) if self._can_run(self.cc) else Csts(cfs=1)
+
+    def _when_idle(self, then: Callable[[], None]) -> None:
+        """Call then when its I/O commands in progress have ended; at once without I/O queues."""
+        if self.connected_io_queues():
+            self.subsystem.when_ended((self,), 0, then)
+        else:
+            then()
+
+    def _shut_down(self) -> None:
+        if self.csts.shst == SHUTDOWN_OCCURRING:  # it was not reset meanwhile
+            self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_COMPLETE)
 
     def _can_run(self, cc: Cc) -> bool:
         # Entry sizes apply to I/O queues, which discovery controllers do not have.
@@ -182,7 +207,7 @@ class Controller:
 
     def _reset(self) -> None:
         """Reset everything except the admin queue and its connection, after CC.EN became 0."""
-        self.csts = Csts()
+        self._resetting, self.csts = True, Csts(self.csts.rdy)
         self.events.clear()
         self.enabled_events = AsyncEvents(0)
         self.changed_namespaces.clear()
@@ -190,9 +215,22 @@ class Controller:
         self.reservation_masks.clear()
         self.features.clear()
         self.host_behavior = bytes(512)
-        for queue in self.io_queues.values():
-            queue.handle.enable(False)
+        for queue in list(self.io_queues.values()):
+            self.delete(queue)
             queue.handle.disconnect()
+        self._when_idle(self._was_reset)
+
+    def _was_reset(self) -> None:
+        self._resetting, self.csts = False, Csts()
+        if self.cc.en:  # the host should have waited for CSTS.RDY = 0
+            self._enable()
+
+    def delete(self, queue: Queue) -> None:
+        """Execute no further commands of an I/O queue, and free its QID."""
+        queue.handle.enable(False)
+        if self.io_queues.get(queue.qid) is queue:
+            del self.io_queues[queue.qid]
+            self.leaving.append(queue)
 
     def fail(self) -> None:
         """Set CSTS.CFS and disconnect all queues."""
@@ -203,13 +241,18 @@ class Controller:
 
     def queues(self) -> list[Queue]:
         """Return all its queues, the admin queue first."""
-        return [self.admin, *self.io_queues.values()]
+        return [self.admin, *self.connected_io_queues()]
+
+    def connected_io_queues(self) -> list[Queue]:
+        """Return the I/O queues whose connections have not ended."""
+        return [*self.io_queues.values(), *self.leaving]
 
     # ---- keep-alive ----
 
     def set_kato(self, kato_ms: int) -> None:
         """Set the Keep Alive Timeout, rounded up to the granularity; 0: none."""
-        self.kato_ms = -(-kato_ms // KEEP_ALIVE_GRANULARITY_MS) * KEEP_ALIVE_GRANULARITY_MS
+        rounded = -(-kato_ms // KEEP_ALIVE_GRANULARITY_MS) * KEEP_ALIVE_GRANULARITY_MS
+        self.kato_ms = min(rounded, _LONGEST_KATO_MS)
 
     def keep_alive_left(self, now: float) -> float | None:
         """Return the seconds until the Keep Alive Timeout expires; None if there is no timeout."""
@@ -221,7 +264,7 @@ class Controller:
         Each command counts (TBKAS).  Commands on I/O queues are found in the engine's counters,
         without their time, so a silent host is detected within twice its timeout.
         """
-        queues = self.io_queues.values()
+        queues = self.connected_io_queues()
         activity = sum(queue.handle.stats.get("commands", 0) for queue in queues)
         if activity != self.activity:
             self.activity = activity

@@ -211,7 +211,7 @@ class Subsystem:
         was done yet end with it.  A host that does not transfer its data can delay this until it
         is disconnected.
         """
-        qpairs = [q.handle for one in controllers for q in one.io_queues.values()]
+        qpairs = [q.handle for one in controllers for q in one.connected_io_queues()]
         if self.fence is not None:
             self.fence(qpairs, nsid, lambda: self.when_fenced(then), abort=abort)
         else:
@@ -238,6 +238,7 @@ class Subsystem:
         Replacing a namespace takes two calls, so that hosts do not mistake the new one for the old.
         """
         controllers = list(self.controllers.values())
+        groups = {self.group_of(nsid) for nsid in changes if nsid in self.namespaces}
         before = [{nsid for nsid in changes if nsid in c.namespaces} for c in controllers]
         for nsid, (namespace, mask) in changes.items():
             if namespace is not None:
@@ -263,6 +264,8 @@ class Subsystem:
                 self.reservations.go(nsid)
                 self.lasting.go(nsid)
                 self._groups.pop(nsid, None)
+        groups.update(self.group_of(nsid) for nsid in changes if nsid in self.namespaces)
+        self._regrouped(groups)
         for controller, saw in zip(controllers, before, strict=True):
             sees = {nsid for nsid in changes if nsid in controller.namespaces}
             if saw != sees:
@@ -281,13 +284,17 @@ class Subsystem:
             return
         changed = {self.group_of(nsid) for nsid in moved} | set(moved.values())
         self._groups.update(moved)
-        for portid in {controller.portid for controller in self.controllers.values()}:
-            self.ana.regrouped(portid, changed)
+        self._regrouped(changed)
         for controller in self.controllers.values():
             for nsid in moved:
                 self.ana.enforce(controller, nsid)
             controller.ana_changed()
         self.changed(moved)
+
+    def _regrouped(self, groups: Iterable[int]) -> None:
+        """Count a change of ANA groups on the ports of connected hosts."""
+        for portid in {controller.portid for controller in self.controllers.values()}:
+            self.ana.regrouped(portid, groups)
 
     def _set_mask(self, nsid: int, mask: Mask) -> None:
         for host in self._masks.pop(nsid, ()):
