@@ -9,6 +9,9 @@
  * The proof can fail: without any one of the four fences of a write, or if the write completes before its last
  * step, seeded random histories of writes and failures find a block that is torn or lost.
  */
+#include <pthread.h>
+#include <unistd.h>
+
 #include "check.h"
 #include "store_power.h"
 
@@ -291,6 +294,42 @@ static void test_opening(void)
 	      "what was interrupted is done before slots are given up");
 }
 
+static _Atomic bool busy_opened;
+
+static void *busy_open(void *arg)
+{
+	char err[256];
+
+	CHECK(!store_redo_open(arg, memory + MAP, true, err, sizeof(err)), "busy: opens");
+	busy_opened = true;
+	return NULL;
+}
+
+/* A store is repaired while a thread writes: a slot is not read while its owner fills it with another write. */
+static void test_busy(void)
+{
+	uint8_t *pages = memory + MAP;
+	struct store store;
+	pthread_t opening;
+
+	power_begin(512, false);
+	CHECK(power_open(&store, NEVER, true) && store.redo);
+	store.redo->slot[3].busy = true;
+	*redo_word(pages, 3) = redo_pack(1024, 512);
+	memset(redo_data(pages, 3), 0x66, 512);
+	memset(memory + 1024, 0x66, 512);
+	pthread_create(&opening, NULL, busy_open, &store);
+	usleep(50000);	/* the other thread must not have used the slot by then */
+	CHECK(!busy_opened && store_redo_pending(pages) == 1, "busy: the slot is in use");
+	*redo_word(pages, 3) = 0;
+	memset(redo_data(pages, 3), 0x77, 512);
+	store.redo->slot[3].busy = false;
+	pthread_join(opening, NULL);
+	CHECK(busy_opened && memory[1024] == 0x66 && memory[1535] == 0x66 && !store.redo->slot[3].busy,
+	      "busy: the other write is not repeated in the place of the first");
+	power_close(&store);
+}
+
 int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
@@ -306,5 +345,7 @@ int main(int argc, char **argv)
 	test_histories();
 	check_section("opening");
 	test_opening();
+	check_section("opening while a slot is in use");
+	test_busy();
 	return check_report();
 }

@@ -62,6 +62,8 @@ bool store_memory_write_unfenced(struct store *store, uint64_t offset, const voi
 uint16_t store_memory_write(struct store *store, uint64_t offset, const void *from, size_t length,
 			    bool fua)
 {
+	unsigned faults = store_faults(store);
+
 	if (store_failed(store))
 		return NVME_WRITE_FAULT;
 	if (store->redo && length <= STORE_REDO_DATA && !((offset | length) & 511))
@@ -70,7 +72,7 @@ uint16_t store_memory_write(struct store *store, uint64_t offset, const void *fr
 		store_persist_copy(store->map + offset, from, length);
 	else
 		memcpy(store->map + offset, from, length);
-	if (store_failed(store))
+	if (store_faults(store) != faults)	/* it may have been repaired since */
 		return NVME_WRITE_FAULT;
 	return fua && store_needs_sync(store) ? store_memory_flush(store) : NVME_SUCCESS;
 }
@@ -97,22 +99,24 @@ uint16_t store_memory_check_file(struct store *store, uint64_t offset, size_t le
 {
 	const volatile uint8_t *map = store->map;
 	uint64_t end = offset + length;
+	unsigned faults = store_faults(store);
 
 	if (store_failed(store))
 		return NVME_UNRECOVERED_READ_ERROR;
 	for (uint64_t at = offset; at < end; at = (at | 4095) + 1)
 		(void)map[at];
-	return store_failed(store) ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
+	return store_faults(store) != faults ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
 }
 
 static uint16_t memory_read(struct store *store, const struct store_io *io)
 {
+	unsigned faults = store_faults(store);
 	uint16_t status = store_memory_check(store, io->offset, io->length);
 
 	if (status)
 		return status;
 	memcpy(io->buffer, store->map + io->offset, io->length);
-	return store_failed(store) ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
+	return store_faults(store) != faults ? NVME_UNRECOVERED_READ_ERROR : NVME_SUCCESS;
 }
 
 static bool memory_needs_sync(const struct store *store, const struct store_io *io)
@@ -138,10 +142,12 @@ uint64_t store_memory_next(const struct store *store, const struct store_io *io)
 bool store_memory_piece(struct store *store, struct store_io *io)
 {
 	uint64_t now = store_memory_next(store, io);
+	unsigned faults = store_faults(store);
+	bool failed = store_failed(store);
 
-	if (!store_failed(store))
+	if (!failed)
 		store->ops->zero(store, io->offset + io->moved, now);
-	if (store_failed(store)) {
+	if (failed || store_faults(store) != faults) {
 		io->status = NVME_WRITE_FAULT;
 		return false;
 	}

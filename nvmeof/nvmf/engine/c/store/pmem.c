@@ -71,16 +71,19 @@ static int pmem_resize(struct store *store, uint64_t size, char *err, size_t len
 		return rc;
 	/* The file has its size again: replace the pages that the guard has inserted. */
 	if (store_failed(store)) {
+		unsigned faults = store_faults(store);
+
 		if (mmap(store->map, store->map_length, pmem_protection(store),
 			 pmem_map_flags(store, &st) | MAP_FIXED, store->fd, 0) == MAP_FAILED)
 			return store_refuse(err, len, errno, "cannot map %s again: %s",
 					    store->path, strerror(errno));
 		bad_forget((uintptr_t)store->map, store->map_length);
 		store_touch_forget(store);
-		__atomic_store_n(&store->failed, 0, __ATOMIC_RELEASE);
 		rc = pmem_tail_again(store, &st, err, len);
 		if (rc)
 			return rc;
+		/* Interrupted writes are repeated before new ones begin; a fault meanwhile is not repaired. */
+		__atomic_store_n(&store->repaired, faults, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&store->size, size, __ATOMIC_RELEASE);
 	return 0;
@@ -117,7 +120,7 @@ static int pmem_map(struct store *store, const struct store_backing *backing, ch
 	store->map = map;
 	store->map_length = length;
 	store_memory_mapped(store);
-	if (store_guard_map(map, length, align, &store->failed))
+	if (store_guard_map(map, length, align, &store->faults))
 		return store_refuse(err, len, EMFILE, "cannot guard the map of %s: too many "
 				    "mapped stores", store->path);
 	madvise(map, length, MADV_DONTDUMP);

@@ -42,7 +42,7 @@ static int tail_map(struct store *store, const struct store_backing *backing, bo
 				    "%u bytes", store->path, (unsigned)STORE_REDO_BYTES);
 	tail->map = mmap(NULL, tail->length, pmem_protection(store),
 			 pmem_map_flags(store, &backing->stat), store->fd, (off_t)start);
-	if (tail->map == MAP_FAILED || store_guard_map(tail->map, tail->length, align, &store->failed)) {
+	if (tail->map == MAP_FAILED || store_guard_map(tail->map, tail->length, align, &store->faults)) {
 		int error = tail->map == MAP_FAILED ? errno : EMFILE;
 
 		if (tail->map != MAP_FAILED)
@@ -76,9 +76,10 @@ int pmem_tail_open(struct store *store, const struct store_backing *backing, boo
 	return 0;
 }
 
-static int tail_is_read(const struct store *store, char *err, size_t len)
+/* faults: before it was read. */
+static int tail_is_read(const struct store *store, unsigned faults, char *err, size_t len)
 {
-	if (!store_failed(store))
+	if (store_faults(store) == faults)
 		return 0;
 	return store_refuse(err, len, EIO, "cannot read the end of %s: was it truncated?",
 			    store->path);
@@ -87,29 +88,25 @@ static int tail_is_read(const struct store *store, char *err, size_t len)
 int pmem_tail_recover(struct store *store, bool wanted, char *err, size_t len)
 {
 	struct pmem_tail *tail = store->own;
+	unsigned faults = store_faults(store);
 	int rc = 0;
 
 	if (tail && !store->read_only)
 		rc = store_redo_open(store, tail->pages, wanted, err, len);
-	return rc ? rc : tail_is_read(store, err, len);
+	return rc ? rc : tail_is_read(store, faults, err, len);
 }
 
 int pmem_tail_again(struct store *store, const struct stat *stat, char *err, size_t len)
 {
 	struct pmem_tail *tail = store->own;
-	int rc;
 
 	if (!tail)
 		return 0;
 	if (mmap(tail->map, tail->length, pmem_protection(store), pmem_map_flags(store, stat) | MAP_FIXED,
 		 store->fd, (off_t)(tail->start - (uint64_t)(tail->pages - tail->map))) == MAP_FAILED)
-		rc = store_refuse(err, len, errno, "cannot map the end of %s again: %s", store->path,
-				  strerror(errno));
-	else
-		rc = pmem_tail_recover(store, true, err, len);
-	if (rc)
-		__atomic_store_n(&store->failed, 1, __ATOMIC_RELEASE);
-	return rc;
+		return store_refuse(err, len, errno, "cannot map the end of %s again: %s", store->path,
+				    strerror(errno));
+	return pmem_tail_recover(store, true, err, len);
 }
 
 void pmem_tail_close(struct store *store)

@@ -25,6 +25,7 @@
  * uses its slot, usually the same one each time.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,26 +120,49 @@ unsigned store_redo_pending(uint8_t *pages)
 	return count;
 }
 
+/* A slot's next write must not begin while it is read; at opening there is none. */
+static void redo_hold(struct store_redo *redo, unsigned slot)
+{
+	while (redo && atomic_exchange_explicit(&redo->slot[slot].busy, true, memory_order_acquire))
+		sched_yield();
+}
+
+static void redo_release(struct store_redo *redo, unsigned slot)
+{
+	if (redo)
+		atomic_store_explicit(&redo->slot[slot].busy, false, memory_order_release);
+}
+
+static int redo_repeat(struct store *store, uint8_t *pages, unsigned slot, char *err, size_t len)
+{
+	uint64_t word = *redo_word(pages, slot);
+	uint64_t offset = (word >> 8) * UNIT, length = (word & 0xff) * UNIT;
+
+	if (!word)
+		return 0;
+	if (!length || length > STORE_REDO_DATA || offset > store->map_length ||
+	    length > store->map_length - offset)
+		return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to "
+				    "%s at byte %llu, past the end of the %zu bytes that are "
+				    "mapped: open it with the size that it had then",
+				    store->path, (unsigned long long)offset,
+				    store->map_length);
+	store_persist_copy(store->map + offset, redo_data(pages, slot), length);
+	store_persist_word(redo_word(pages, slot), 0);
+	return 0;
+}
+
 /* Repeat the writes that a crash has interrupted; this may itself be interrupted and repeated. */
 static int redo_recover(struct store *store, uint8_t *pages, char *err, size_t len)
 {
-	for (unsigned slot = 0; slot < SLOTS; slot++) {
-		uint64_t word = *redo_word(pages, slot);
-		uint64_t offset = (word >> 8) * UNIT, length = (word & 0xff) * UNIT;
+	int rc = 0;
 
-		if (!word)
-			continue;
-		if (!length || length > STORE_REDO_DATA || offset > store->map_length ||
-		    length > store->map_length - offset)
-			return store_refuse(err, len, EUCLEAN, "a power failure interrupted a write to "
-					    "%s at byte %llu, past the end of the %zu bytes that are "
-					    "mapped: open it with the size that it had then",
-					    store->path, (unsigned long long)offset,
-					    store->map_length);
-		store_persist_copy(store->map + offset, redo_data(pages, slot), length);
-		store_persist_word(redo_word(pages, slot), 0);
+	for (unsigned slot = 0; !rc && slot < SLOTS; slot++) {
+		redo_hold(store->redo, slot);
+		rc = redo_repeat(store, pages, slot, err, len);
+		redo_release(store->redo, slot);
 	}
-	return 0;
+	return rc;
 }
 
 static int redo_format(const struct store *store, uint8_t *pages, char *err, size_t len)

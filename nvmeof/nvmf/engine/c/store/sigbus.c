@@ -23,7 +23,7 @@ static struct guarded {
 	uintptr_t base;		/* 0: free; set last, cleared first */
 	size_t length;
 	size_t granularity;
-	int *failed;
+	unsigned *faults;
 } maps[MAPS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,7 +43,7 @@ static bool sigbus_patch(uintptr_t address)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 			return false;
 		bad_add((uintptr_t)page, maps[i].granularity);
-		__atomic_store_n(maps[i].failed, 1, __ATOMIC_RELEASE);
+		__atomic_fetch_add(maps[i].faults, 1, __ATOMIC_RELEASE);
 		return true;
 	}
 	return false;
@@ -93,7 +93,7 @@ static int sigbus_install(void)
 	return 0;
 }
 
-int store_guard_map(void *map, size_t length, size_t granularity, int *failed)
+int store_guard_map(void *map, size_t length, size_t granularity, unsigned *faults)
 {
 	int rc;
 
@@ -105,7 +105,7 @@ int store_guard_map(void *map, size_t length, size_t granularity, int *failed)
 		} else if (!maps[i].base) {
 			maps[i].length = length;
 			maps[i].granularity = granularity;
-			maps[i].failed = failed;
+			maps[i].faults = faults;
 			__atomic_store_n(&maps[i].base, (uintptr_t)map, __ATOMIC_RELEASE);
 			break;
 		}

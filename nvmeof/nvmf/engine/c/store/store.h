@@ -97,7 +97,8 @@ struct store {
 	 * processor would use different pages.
 	 */
 	bool pinned;
-	int failed;			/* atomic: the mapped file was truncated; I/O fails */
+	unsigned faults;		/* atomic: how often the map had no file behind it: it was truncated */
+	unsigned repaired;		/* atomic: faults at the last repair; while they differ, I/O fails */
 	int sync_failed;		/* atomic: a sync failed, so no later one may succeed */
 	int last_error;			/* atomic: errno of the last failure, until it is reported */
 	uint16_t line;			/* its line in every ring: see line.c */

@@ -104,14 +104,18 @@ int store_touch_init(struct store *store);	/* none so far; returns 0, or -1: out
 void store_touch(struct store *store, uint64_t offset, uint64_t length);
 void store_touch_forget(struct store *store);
 
-/* sigbus.c: a fault in this map sets *failed instead of ending the process. */
-int store_guard_map(void *map, size_t length, size_t granularity, int *failed);
+/* sigbus.c: a fault in this map increments *faults instead of ending the process. */
+int store_guard_map(void *map, size_t length, size_t granularity, unsigned *faults);
 void store_unguard_map(void *map);
-static inline bool store_failed(const struct store *store)
+static inline unsigned store_faults(const struct store *store)
 {
 	/* The handler runs on the same thread: only the compiler must not reorder. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&store->failed, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(&store->faults, __ATOMIC_RELAXED);
+}
+static inline bool store_failed(const struct store *store)
+{
+	return store_faults(store) != __atomic_load_n(&store->repaired, __ATOMIC_ACQUIRE);
 }
 
 /*
