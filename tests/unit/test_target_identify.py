@@ -75,6 +75,8 @@ def test_namespaces(bench: Bench) -> None:
     protected = IdentifyNamespace.decode(identify(bench, admin, Cns.NAMESPACE, 3))
     assert (protected.nsze, protected.block_size) == (256, 4096)
     assert (protected.npwg, protected.nsattr, protected.dlfeat) == (0, 1, 0)
+    bench.add_namespace(9, physical_block_size=64 << 20)
+    assert IdentifyNamespace.decode(identify(bench, admin, Cns.NAMESPACE, 9)).npwg == 0xFFFF
     ids = decode_descriptors(identify(bench, admin, Cns.NAMESPACE_DESCRIPTORS, 1))
     assert (ids.nguid, ids.eui64, ids.csi) == (data.nguid, data.eui64, 0)
     assert ids.uuid is not None

@@ -28,6 +28,8 @@ ATOMIC_BLOCKS = 1 - 1
 """Atomic write unit, 0's based: one block on every store, also on power failure."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
 """Write Zeroes may deallocate."""
+_GRANULARITY_MOST = 1 << 16
+"""Maximum of NPWG and the fields beside it, in logical blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Namespace:
             self.identity,
             store.size,
             store.block_size,
-            max(store.physical_block_size // store.block_size, 1) - 1,
+            min(max(store.physical_block_size // store.block_size, 1), _GRANULARITY_MOST) - 1,
             store.deallocate,
             protected or store.read_only,
             rescap,
