@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from nvmf.engine import EngineError, HostDevice
+from nvmf.initiator import NvmeError
 from nvmf.initiator.base.errors import ConnectionLost, QueueLost
+from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, pipeline, split
 from nvmf.initiator.client.buffers import SIZES, BufferPool
 from nvmf.initiator.client.queue import Queue
+from support.pystores import Memory, served
 
 
 def test_split() -> None:
@@ -49,18 +52,80 @@ async def test_pipeline_width_and_order() -> None:
 
 
 async def test_pipeline_first_failure() -> None:
+    """No piece is begun after a failure, which is raised when those that were begun have ended."""
+    begun: list[int] = []
+    ended: list[int] = []
+    go_on = asyncio.Event()
+
+    async def step(piece: int) -> None:
+        begun.append(piece)
+        await (asyncio.sleep(0) if piece == 1 else go_on.wait())
+        ended.append(piece)
+        if piece < 2:
+            raise RuntimeError(piece)
+
+    whole = asyncio.create_task(pipeline(range(100), step, 3))
+    await settle()
+    assert (sorted(begun), ended, whole.done()) == ([0, 1, 2], [1], False)
+    go_on.set()
+    with pytest.raises(RuntimeError, match="1"):
+        await whole
+    assert (sorted(begun), sorted(ended)) == ([0, 1, 2], [0, 1, 2])
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_pipeline_cancelled(failed: bool) -> None:
+    """A cancelled caller gets CancelledError, even if a piece has failed before."""
     ended: list[int] = []
 
     async def step(piece: int) -> None:
         try:
-            await asyncio.sleep(0 if piece == 1 else 10)
+            await (asyncio.sleep(0) if piece == 1 and failed else asyncio.Event().wait())
             raise RuntimeError(piece)
         finally:
             ended.append(piece)
 
-    with pytest.raises(RuntimeError, match="1"):
-        await pipeline(range(100), step, 3)
-    assert sorted(ended) == [0, 1, 2], "the others were cancelled, and no more begun"
+    whole = asyncio.create_task(pipeline(range(100), step, 3))
+    await settle()
+    whole.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await whole
+    assert sorted(ended) == [0, 1, 2]
+
+
+class HalfBroken(Memory):
+    """A store without room for its first LARGEST bytes, and whose other writes wait for go_on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed, self.waiting, self.go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def write(self, offset: int, data: bytes) -> None:
+        if offset < LARGEST:
+            self.failed.set()
+            raise OSError(errno.ENOSPC, "full")
+        self.waiting.set()
+        await self.go_on.wait()
+        await super().write(offset, data)
+
+
+async def test_a_failed_write_has_ended() -> None:
+    """After a write in pieces has failed, no piece of it replaces the data of a later write."""
+    store = HalfBroken()
+    async with served(store) as (_, controller):
+        disk = controller.namespace(1)
+        failing = asyncio.create_task(disk.write(0, b"A" * (1 << 20)))
+        await store.failed.wait()
+        await store.waiting.wait()
+        done, _ = await asyncio.wait([failing], timeout=0.5)
+        assert not done, "pieces are in flight"
+        store.go_on.set()
+        with pytest.raises(NvmeError):
+            await failing
+        last = (1 << 20) // disk.block_size - 1
+        await disk.write(last, b"B" * disk.block_size)
+        await disk.flush()
+        assert await disk.read(last, 1) == b"B" * disk.block_size
 
 
 async def test_pool_waits_in_line() -> None:

@@ -44,21 +44,31 @@ async def pipeline(
 ) -> None:
     """Do step for every piece, at most width of them at once.
 
-    The first failure ends the others and is raised.
+    After the first failure no piece is begun, and the failure is raised when those that were begun
+    have ended: a piece of a failed write must not replace the data of a later one. If the caller is
+    cancelled, the pieces are cancelled: as with a single command, those that were sent may still
+    be executed.
     """
     left = iter(pieces)
+    failure: BaseException | None = None
 
     async def work() -> None:
-        for piece in left:
-            await step(piece)
+        nonlocal failure
+        try:
+            for piece in left:
+                if failure is not None:
+                    return
+                await step(piece)
+        except BaseException as error:
+            failure = failure or error
+            raise
 
-    workers = [asyncio.create_task(work()) for _ in range(width)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    await asyncio.gather(*(work() for _ in range(width)), return_exceptions=True)
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            failure = None  # or it and its traceback would keep each other alive
 
 
 async def transfer(

@@ -2,7 +2,8 @@
 """Blocks of one namespace: read, write, and the other commands of the NVM command set.
 
 Transfers that exceed the maximum of one command are split, and several pieces are in flight at a
-time: a long write is neither atomic nor in order. A range that extends past the end of the
+time: a long write is neither atomic nor in order. If one fails, no other is sent, and the error is
+raised when those that were sent have ended. A range that extends past the end of the
 namespace is refused before anything is allocated or sent. Data moves without a copy if the caller
 passes registered memory (Controller.alloc or register, or a memoryview of it), which then belongs
 to the command until it ends; otherwise it is copied once, through the controller's pool.
@@ -11,6 +12,10 @@ Every method raises NvmeError if the controller answers with an error status, Co
 connection is lost and not made again, and ValueError or TypeError for wrong arguments: blocks are
 counted in whole numbers, and a buffer must be open, contiguous and a whole number of blocks long
 (pread() and related methods count in bytes).
+
+If a caller is cancelled, or its timeout expires, commands that were sent are not aborted: a
+cancelled write may still be executed, and may replace the data of a later write to the same blocks,
+until the connection ends (Controller.close or reset).
 
 If the NSID is assigned to a different namespace (by its NGUID, EUI64, UUID or block size), the
 object can no longer be used: nothing is sent, and the controller has a new object for that
@@ -115,7 +120,10 @@ class Namespace(Bytewise):
             return len(view)
 
     async def write(self, lba: int, data: Buffer, *, fua: bool = False) -> None:
-        """Write whole blocks of data from lba on. fua: the data is stable when it returns."""
+        """Write whole blocks of data from lba on. fua: the data is stable when it returns.
+
+        If the caller is cancelled, the blocks may still be written later: see the module.
+        """
         await self._send(
             lambda lba, blocks: commands.write(self.nsid, lba, blocks, fua=fua), "Write", lba, data
         )
