@@ -33,7 +33,11 @@ class HostDevice:
 
 @final
 class HostMemory:
-    """Registered memory, which supports the buffer protocol (memoryview(memory))."""
+    """Registered memory, which supports the buffer protocol (memoryview(memory)).
+
+    As a context manager that is left by an exception, it cannot be used from then on, and it is
+    freed as soon as no command and no memoryview uses it.
+    """
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...

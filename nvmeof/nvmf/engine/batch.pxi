@@ -25,7 +25,7 @@ cdef class HostBatch:
             raise ValueError("a submission queue entry has 64 bytes")
         memcpy(&self._batch.sqe, view.buf, sizeof(nvme_sqe))
         PyBuffer_Release(&view)
-        if memory._memory == NULL:
+        if not memory.is_open():
             raise ValueError("data must be in registered memory that is not closed")
         # A copy, so that what is sent has been checked, even if the array changes meanwhile.
         PyObject_GetBuffer(lbas, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)

@@ -105,7 +105,7 @@ cdef class HostQueue:
         memcpy(&entry, view.buf, sizeof(entry))
         PyBuffer_Release(&view)
         if length:
-            if memory is None or memory._memory == NULL:
+            if memory is None or not memory.is_open():
                 raise ValueError("data must be in registered memory that is not closed")
             if offset > memory._memory.length or length > memory._memory.length - offset:
                 raise ValueError(f"{length} bytes at {offset} are not in a memory of "
@@ -132,7 +132,7 @@ cdef class HostQueue:
     cdef object release(self, held):
         """Return the user of a command that was outstanding, and release its memory."""
         if held[1] is not None:
-            (<HostMemory>held[1])._commands -= 1
+            (<HostMemory>held[1]).drop()
         return held[0]
 
     def poll(self, int limit=POLL_MAX):
@@ -185,14 +185,14 @@ cdef class HostQueue:
 
     cdef object end_batch(self, HostBatch batch):
         batch._running = False
-        batch._memory._commands -= 1
+        batch._memory.drop()
         return self._batches.pop(batch)
 
     def submit_batch(self, HostBatch batch not None, user, unsigned at_once=0):
         self.get()
         if batch._running:
             raise ValueError("the batch is already running")
-        if batch._memory._memory == NULL:
+        if not batch._memory.is_open():
             raise ValueError("data must be in registered memory that is not closed")
         if batch._memory._device._device != self._device._device:
             raise ValueError("the memory is registered on another device than the queue's")

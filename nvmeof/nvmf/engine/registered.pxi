@@ -58,6 +58,7 @@ cdef class HostMemory:
     cdef bint _viewed
     cdef int _exports  # buffers of this object that are alive
     cdef int _commands  # that move data to or from it
+    cdef bint _left  # by an exception: closed for callers, and freed by the last command or view
     cdef str _made
     cdef object __weakref__
 
@@ -65,10 +66,10 @@ cdef class HostMemory:
         raise TypeError("a HostMemory comes from HostDevice.alloc() or register()")
 
     def __len__(self):
-        return 0 if self._memory == NULL else <Py_ssize_t>self._memory.length
+        return <Py_ssize_t>self._memory.length if self.is_open() else 0
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        if self._memory == NULL:
+        if not self.is_open():
             raise BufferError("the memory is closed")
         PyBuffer_FillInfo(buffer, self, self._memory.addr, <Py_ssize_t>self._memory.length, 0,
                           flags)
@@ -76,6 +77,20 @@ cdef class HostMemory:
 
     def __releasebuffer__(self, Py_buffer *buffer):
         self._exports -= 1
+        self.end()
+
+    cdef bint is_open(self):
+        return self._memory != NULL and not self._left
+
+    cdef object drop(self):
+        """A command has ended."""
+        self._commands -= 1
+        self.end()
+
+    cdef object end(self):
+        """Free it if its caller has left it and nothing uses it."""
+        if self._left and not self._commands and not self._exports:
+            self.close()
 
     @property
     def address(self):
@@ -116,11 +131,17 @@ cdef class HostMemory:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+            return
+        # An error of close() would replace the exception, often the timeout of a command.
+        self._left = True
+        self._made = None
+        self.end()
 
     def __repr__(self):
-        return f"<HostMemory {len(self)} bytes>" if self._memory != NULL else "<HostMemory closed>"
+        return f"<HostMemory {len(self)} bytes>" if self.is_open() else "<HostMemory closed>"
 
     def __del__(self):
         if self._memory != NULL and self._made is not None:

@@ -55,7 +55,7 @@ cdef class HostSpread:
         to.queue = queue.get()
         if queue._spread is not None:
             raise ValueError("the queue is a leg of a spread already")
-        if memory._memory == NULL or memory._device._device != queue._device._device:
+        if not memory.is_open() or memory._device._device != queue._device._device:
             raise ValueError("the memory must be registered on the queue's device")
         to.memory = memory._memory
         to.nsid = nsid
@@ -73,7 +73,7 @@ cdef class HostSpread:
     cdef object detach(self, unsigned leg):
         """The queue is closed, or its commands were abandoned."""
         host_spread_detach(self._spread, leg)
-        (<HostMemory>self._memories[leg])._commands -= 1
+        (<HostMemory>self._memories[leg]).drop()
         (<HostQueue>self._queues[leg])._spread = None
         self._queues[leg] = self._memories[leg] = None
 

@@ -16,7 +16,6 @@ from nvmf.initiator.base.arguments import bytes_of, writable
 from nvmf.initiator.base.errors import QueueLost
 from nvmf.initiator.base.many import Places
 from nvmf.initiator.base.retry import Losses
-from nvmf.initiator.client.request import Data
 from nvmf.spec import commands
 
 if TYPE_CHECKING:
@@ -75,19 +74,19 @@ class Many(Places):
             left = batch.left()
             for index, status in left:
                 if status is not None:
-                    await self._run_one(controller, index, memory, offset)
+                    await self._run_one(index, memory, offset)
                     batch.succeeded(index)
             if all(status is not None for _, status in left):
                 return
 
-    async def _run_one(
-        self, controller: Controller, index: int, memory: HostMemory, offset: int
-    ) -> None:
-        lba = self.lbas[index]
-        data = Data(memory, offset + index * self.bytes, self.bytes, self._write)
-        await controller.execute_io(
-            self._sqe(lba), self.name, data, of=self._namespace, lba=lba, blocks=self.blocks
-        )
+    async def _run_one(self, index: int, memory: HostMemory, offset: int) -> None:
+        """Run a command through the pool: if the caller is cancelled, nothing uses its memory."""
+        lba, start = self.lbas[index], offset + index * self.bytes
+        with memoryview(memory) as whole, whole[start : start + self.bytes] as part:
+            if self._write:
+                await self._namespace.write(lba, bytes(part), fua=self._fua)
+            else:
+                part[:] = await self._namespace.read(lba, self.blocks, fua=self._fua)
 
     def _sqe(self, lba: int) -> bytes:
         build = commands.write if self._write else commands.read
