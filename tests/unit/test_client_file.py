@@ -10,6 +10,7 @@ import random
 import secrets
 import shutil
 import tarfile
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,73 @@ def test_a_read_is_copied_once(controller: Controller) -> None:
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+class SlowDisk:
+    """A disk in memory: a write waits for `go_on`, and a number of flushes fail."""
+
+    nsid, block_size, size = 1, 512, 8192
+
+    def __init__(self) -> None:
+        self.data = bytearray(self.size)
+        self.calls: list[str] = []
+        self.failing = 0
+        self.writing, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def pread(self, n: int, offset: int) -> bytes:
+        return bytes(self.data[offset : offset + n])
+
+    def preadinto(self, buffer: Any, offset: int) -> int:
+        memoryview(buffer)[:] = self.data[offset : offset + len(buffer)]
+        return len(buffer)
+
+    def pwrite(self, buffer: Any, offset: int) -> int:
+        self.writing.set()
+        self.go_on.wait()
+        self.data[offset : offset + len(buffer)] = buffer
+        self.calls.append("write")
+        return len(buffer)
+
+    def flush(self) -> None:
+        self.calls.append("flush")
+        if self.failing:
+            self.failing -= 1
+            raise OSError(errno.EIO, "a Flush failed")
+
+
+def test_a_flush_that_failed_is_sent_again() -> None:
+    """flush() and close() send a Flush until one has succeeded, and then none."""
+    disk = SlowDisk()
+    file = NamespaceFile(disk, "r+b")
+    file.write(b"x" * 512)
+    disk.failing = 2
+    for _ in range(2):
+        with pytest.raises(OSError, match="a Flush failed"):
+            file.flush()
+    file.close()
+    assert disk.calls == ["write", "flush", "flush", "flush"]
+    disk.failing = 1
+    file = NamespaceFile(disk, "r+b")
+    file.write(b"x")
+    with pytest.raises(OSError, match="a Flush failed"):
+        file.close()
+
+
+def test_a_flush_beside_a_write() -> None:
+    """A Flush that was sent before a write ended does not count for that write."""
+    disk = SlowDisk()
+    file = NamespaceFile(disk, "r+b")
+    file.write(b"x" * 512)
+    disk.writing.clear()
+    disk.go_on.clear()
+    writer = threading.Thread(target=file.write, args=(b"y" * 512,))
+    writer.start()
+    assert disk.writing.wait(60)
+    file.flush()
+    disk.go_on.set()
+    writer.join()
+    file.flush()
+    file.flush()
+    assert disk.calls == ["write", "flush", "write", "flush"]
+    file.close()

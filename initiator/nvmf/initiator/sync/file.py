@@ -43,8 +43,10 @@ class NamespaceFile(io.RawIOBase):
     does not close the controller.
     """
 
-    _unstable = False
-    """Data was written that a flush has not made stable."""
+    _written = 0
+    """Writes that have ended, also those that failed: a part of one may have been written."""
+    _stable = 0
+    """The number of these that a successful flush has made stable."""
 
     def __init__(self, disk: Disk, mode: str) -> None:
         if mode not in _MODES:
@@ -125,18 +127,21 @@ class NamespaceFile(io.RawIOBase):
                     f"cannot write {count} bytes at offset {offset} of {self.name}, which has "
                     f"{self._disk.size} bytes",
                 )
-            self._unstable = self._unstable or count > 0
             with self._lock:
-                self._put(view, offset)
+                try:
+                    self._put(view, offset)
+                finally:
+                    self._written += count > 0
         self._position += count
         return count
 
     def flush(self) -> None:
         """Make the data written through this file stable."""
         super().flush()
-        if self._unstable:
-            self._unstable = False
+        written = self._written
+        if written > self._stable:
             self._disk.flush()
+            self._stable = max(self._stable, written)
 
     def _put(self, view: memoryview, offset: int) -> None:
         size = self._disk.block_size
