@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -16,13 +17,16 @@ class ThreadLoop:
     """A thread that runs an event loop until the last of its users closes it.
 
     Threads other than its own may call the methods. Work that is not done when the loop ends is
-    cancelled, so that no caller waits for it.
+    cancelled, so that no caller waits for it. A process that was forked has no such thread: there,
+    calls raise, and close() does nothing.
     """
 
-    def __init__(self, name: str, closed: Callable[[], Exception]) -> None:
-        """name: the thread's; closed: makes the exception of calls after the end of the loop."""
+    def __init__(self, name: str, error: type[Exception], closed: str) -> None:
+        """name: the thread's; error: of calls that cannot run; closed: its text after the end."""
         self._name = name
-        self._closed = closed
+        self._error = error
+        self._ended_text = closed
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         """Protects _users and _ended, so that work is scheduled only while the loop runs."""
         self._users = 1
@@ -38,10 +42,10 @@ class ThreadLoop:
     def call(self, work: Coroutine[object, None, T]) -> T:
         """Run work on the loop and return its result; an interrupt cancels it.
 
-        Raises what closed makes if the loop has ended, or ends before work does.
+        Raises the error of __init__() if the loop has ended, or ends before work does.
         """
         try:
-            self._require_other_thread()
+            self._require_thread()
             future = self._schedule(work)
         except BaseException:
             work.close()
@@ -62,14 +66,20 @@ class ThreadLoop:
 
         try:
             return self.call(looked())
-        except type(self._closed()):
+        except self._error:
             if not self._ended:
                 raise
         self._thread.join()
         return look()  # nothing changes them any longer
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that has the thread."""
+        return os.getpid() != self._pid
+
     def share(self) -> Self:
         """Add a user, who closes the loop too."""
+        self._require_thread()
         with self._lock:
             if self._ended:
                 raise self._closed()
@@ -78,7 +88,9 @@ class ThreadLoop:
 
     def close(self) -> None:
         """Leave the loop; it and its thread end when the last user has left."""
-        self._require_other_thread()
+        if self.forked:
+            return
+        self._require_thread()
         with self._lock:
             self._users -= 1
             if self._users:
@@ -105,7 +117,16 @@ class ThreadLoop:
                 raise self._closed()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def _require_other_thread(self) -> None:
+    def _closed(self) -> Exception:
+        return self._error(self._ended_text)
+
+    def _require_thread(self) -> None:
+        """Raise if a call would wait forever: for its own thread, or for one of another process."""
+        if self.forked:  # before any lock, which a thread of the other process may have held
+            raise self._error(
+                f"this process was forked from process {self._pid}, and has neither its "
+                "connections nor its targets: make new ones here"
+            )
         if threading.current_thread() is self._thread:
             raise RuntimeError(
                 f"a callback on the thread {self._name} called the synchronous API, which would "

@@ -61,7 +61,10 @@ class Target:
         """Disconnect every host and close everything.
 
         Any thread may call it, any number of times; each call returns when the target has stopped.
+        In a process that was forked it does nothing.
         """
+        if self._loop.forked:
+            return
         with self._lock:
             first, self._stopping = not self._stopping, True
         if not first:
@@ -117,7 +120,7 @@ def serve(
         trsvcid=trsvcid,
         device=device,
     )
-    loop = ThreadLoop("nvmf-target", lambda: ServerError("the target was stopped"))
+    loop = ThreadLoop("nvmf-target", ServerError, "the target was stopped")
 
     async def start() -> embedded.Target:
         return await starting

@@ -15,7 +15,7 @@ class Loop(ThreadLoop):
     """The thread of a client; its calls raise ConnectionLost after its end."""
 
     def __init__(self) -> None:
-        super().__init__("nvmf-client", lambda: ConnectionLost(CLOSED))
+        super().__init__("nvmf-client", ConnectionLost, CLOSED)
 
 
 class BlockingReservations:

@@ -177,8 +177,11 @@ class Controller:
         """Shut the controller down, disconnect, and end the thread.
 
         Any thread may call it, any number of times; each call returns when the controller is
-        closed. Calls that other threads have in progress end with ConnectionLost.
+        closed. Calls that other threads have in progress end with ConnectionLost. In a process that
+        was forked it does nothing, and all other calls raise ConnectionLost.
         """
+        if self._loop.forked:
+            return
         with self._lock:
             first, self._closing = not self._closing, True
         if not first:
