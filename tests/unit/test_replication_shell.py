@@ -166,6 +166,30 @@ async def test_a_replica_that_does_not_answer_is_lost() -> None:
         assert await mirror.read(0, 4096) == PAGE
 
 
+async def test_a_callback_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    """The exception of the callback for lost replicas is logged, and the mirror goes on."""
+    replicas = [Quick() for _ in range(3)]
+    told: list[str] = []
+
+    def lost(name: str, why: str) -> None:
+        told.append(name)
+        raise OSError("the pager does not answer")
+
+    async with Mirror(replicas, 2, retry=600, lost=lost) as mirror:
+        await mirror.create(region=REGION)
+        await mirror.clean()
+        replicas[1].broken = True
+        replicas[1].behaviour = "refuse"
+        await mirror.write(0, PAGE)
+        async with asyncio.timeout(60):
+            while not told:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        await mirror.write(4096, PAGE)
+        assert await mirror.read(0, 8192) == PAGE * 2
+        assert mirror.state is MirrorState.DEGRADED
+    assert "the pager does not answer" in caplog.text
+
+
 @pytest.mark.parametrize("kind", [Hanging, Quick])
 async def test_what_was_under_way_when_a_replica_is_opened_again(kind: type[Memory]) -> None:
     """A write hangs, then the connection fails: the region is still resynchronised."""

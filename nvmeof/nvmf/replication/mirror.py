@@ -77,7 +77,7 @@ class Mirror:
             resync_rate: Maximum bytes a second to copy while the mirror is in use; None: no limit.
             retry: Seconds after which a replica that was lost is tried again, and the others are
                 asked whether they are there while nobody writes.
-            lost: Called with the name of a replica that was lost, and the reason.
+            lost: Called with name and reason when a replica was lost; its exceptions are logged.
             adopt_blank: A replica that is tried again may be blank, and is then copied as a whole.
         """
         self._core = Paced(len(replicas), quorum, patience=patience)
@@ -89,7 +89,7 @@ class Mirror:
         self._changing = asyncio.Lock()
         """Held while a replica that is out is tried again or replaced."""
         if lost:
-            self._core.watch = lambda index, why: lost(self._replicas[index].name, why)
+            self._shell.tell(lost)
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._used = asyncio.Event()

@@ -76,6 +76,17 @@ class Shell:
         replica = self._append[leg]
         return replica is not None and bool(replica.tail_word)
 
+    def tell(self, lost: Callable[[str, str], None]) -> None:
+        """Call lost(name, reason) when a replica is lost."""
+
+        def watch(leg: int, why: str) -> None:
+            try:
+                lost(self.replicas[leg].name, why)
+            except Exception:  # it is not an error of the core, which goes on
+                _log.exception("the callback for a lost replica failed")
+
+        self.core.watch = watch
+
     def refusal(self) -> ReplicationError:
         """Why nothing can be done after a fault."""
         return ReplicationError(
