@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 
+from nvmf.initiator import ConnectionLost, NvmeError, connect
+from nvmf.initiator.base.reservations import Reservations
 from nvmf.replication import (
     Deposed,
     LegState,
@@ -113,3 +117,67 @@ async def test_a_replica_of_a_writer_that_has_not_taken_over() -> None:
             await first.write(0, BLOCK)
             await first.clean()
             assert first.state is MirrorState.CLEAN
+
+
+async def registrants(url: str) -> int:
+    """Return how many hosts are registered with the namespace."""
+    async with connect(url) as controller:
+        return len((await controller.namespace(1).reservations.report()).registrants)
+
+
+async def die_while_fencing(replica: NamespaceReplica) -> None:
+    """Let the connection end after the registration, and before the reservation."""
+
+    async def lost(*_: object, **__: object) -> None:
+        raise ConnectionLost("the path is cut")
+
+    with mock.patch.multiple(Reservations, preempt=lost, acquire=lost):
+        with pytest.raises(ConnectionLost):
+            await replica.fence()
+        await replica.close()
+
+
+async def test_registrations_of_fencings_that_failed() -> None:
+    """The next fencing ends those of the same object, and one that preempts all of them."""
+    async with targets(1) as (url,):
+        mine, dead, next_one = (NamespaceReplica(url) for _ in range(3))
+        for _ in range(3):
+            await die_while_fencing(dead)
+            await die_while_fencing(mine)
+        await mine.fence_again()
+        assert await registrants(url) == 4, "its own, and three of a writer that may be alive"
+        assert await mine.holds()
+        await next_one.fence()
+        assert await registrants(url) == 1
+        assert await next_one.holds()
+        with pytest.raises(ReplicaError):
+            await mine.write(0, BLOCK)
+        await next_one.write(0, BLOCK)
+        await die_while_fencing(next_one)
+        await next_one.fence_again()
+        await next_one.give_up()
+        await next_one.close()
+        await mine.close()
+        assert await registrants(url) == 0
+
+
+async def test_fencings_at_the_same_time() -> None:
+    """Of several writers, one has the namespace afterwards, and no other can write."""
+    async with targets(1) as (url,):
+        writers = [NamespaceReplica(url) for _ in range(4)]
+        for _ in range(10):
+            ended = await asyncio.gather(
+                *(writer.fence() for writer in writers), return_exceptions=True
+            )
+            assert all(isinstance(end, NvmeError) for end in ended if end is not None)
+            fenced = [w for w, end in zip(writers, ended, strict=True) if end is None]
+            holders = [writer for writer in fenced if await writer.holds()]
+            assert len(holders) == 1
+            for writer in writers:
+                if writer in holders:
+                    await writer.write(0, BLOCK)
+                else:
+                    with pytest.raises(ReplicaError):
+                        await writer.write(0, BLOCK)
+        for writer in writers:
+            await writer.close()

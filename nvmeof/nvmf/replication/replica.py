@@ -31,6 +31,7 @@ from nvmf.initiator import (
 )
 from nvmf.initiator.client.direct import Direct
 from nvmf.replication.machine import Fenced, ReplicaError
+from nvmf.replication.registrants import unregister
 from nvmf.spec.reservations import ReservationType
 from nvmf.spec.status import Status
 
@@ -177,10 +178,16 @@ class NamespaceReplica:
         key = self._key = int.from_bytes(os.urandom(8), "little") | 1
         self._keys.add(key)
         await disk.reservations.register(key, ignore_existing=True)
+        others = {host.rkey for host in status.registrants} - holders
+        await unregister(disk.reservations, key, others & self._keys)  # or they become many
         for other in holders:
             await disk.reservations.preempt(key, kind, other, abort=True)
         if not holders:
             await disk.reservations.acquire(key, kind)
+        if preempt:
+            # Only the holder does this: it cannot depose a writer that has preempted since then,
+            # because that has ended the registration of this one.
+            await unregister(disk.reservations, key, others - self._keys)
 
     async def holds(self) -> bool:
         """Return whether the reservation is its own, and not that of a different writer."""
@@ -188,9 +195,12 @@ class NamespaceReplica:
         return any(host.rcsts & 1 and host.rkey == self._key for host in status.registrants)
 
     async def give_up(self) -> None:
-        """End its reservation, which stays when a connection ends."""
+        """End its reservation and registrations, which stay when a connection ends."""
         if self._disk is not None and self._reserve:
-            await self._disk.reservations.unregister(self._key)
+            reservations = self._disk.reservations
+            found = {host.rkey for host in (await reservations.report()).registrants}
+            await unregister(reservations, self._key, found & self._keys - {self._key})
+            await reservations.unregister(self._key)
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return whole blocks."""
