@@ -162,7 +162,7 @@ async def test_registrations_of_fencings_that_failed() -> None:
 
 
 async def test_fencings_at_the_same_time() -> None:
-    """Of several writers, one has the namespace afterwards, and no other can write."""
+    """One of several writers has the namespace afterwards, and no other can write."""
     async with targets(1) as (url,):
         writers = [NamespaceReplica(url) for _ in range(4)]
         for _ in range(10):
