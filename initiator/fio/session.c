@@ -116,12 +116,13 @@ int session_identify(const struct trid *trid, const struct nvmeof_options *optio
 	return ret;
 }
 
-/* The largest command: the limit of the target, in whole blocks, within NLB and a keyed SGL. */
+/* The largest command: the limit of the target, in whole blocks, within NLB and a keyed SGL; 0: less than a block. */
 static uint32_t session_largest_piece(const struct host_namespace_info *info)
 {
 	const uint32_t most = 8u << 20;
+	const uint32_t limit = info->max_transfer && info->max_transfer < most ? info->max_transfer : most;
 
-	return info->max_transfer && info->max_transfer < most ? info->max_transfer : most;
+	return limit - limit % info->block_size;
 }
 
 static uint16_t session_queue_size(const struct state *s, const struct session *session)
@@ -193,6 +194,13 @@ static int session_queue(struct state *s, struct session *session, struct host_e
 	if (host_controller_namespace(session->controller, session->trid.nsid, &session->info, error))
 		return -1;
 	session->piece = session_largest_piece(&session->info);
+	if (!session->piece) {
+		snprintf(error->text, sizeof(error->text),
+			 "namespace %u of %s cannot be read or written: its blocks have %u bytes, and a command of its "
+			 "controller transfers at most %u (MDTS)", session->trid.nsid, session->trid.subnqn,
+			 session->info.block_size, session->info.max_transfer);
+		return -1;
+	}
 	session->queue = host_controller_queue(session->controller, session_queue_size(s, session),
 					       session->hub->group, false, error);
 	if (!session->queue)
