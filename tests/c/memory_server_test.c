@@ -92,7 +92,7 @@ static void statuses(const char *host)
 		struct memory_done done[1];
 		int n;
 
-		l.client->busy[0] = true;	/* as if it had begun an operation */
+		l.client->ends[0] = CLIENT_PERSISTED;	/* as if it had begun an operation */
 		CHECK(!memory_client_send(l.client, &ask, sizeof(ask)));
 		do
 			n = memory_client_poll(l.client, done, 1);

@@ -194,6 +194,7 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 {
 	struct memory_client *c = client;
 	const uint32_t tail = length < CLIENT_SINK ? length : CLIENT_SINK;
+	enum client_end end = CLIENT_COMPLETION;
 	struct ibv_send_wr *bad;
 	struct chain chain;
 
@@ -201,7 +202,7 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 		return -ENOTCONN;
 	const bool writes = method != MEMORY_READ && method != MEMORY_MAKE_PERSISTENT;
 
-	if (slot >= c->depth || c->busy[slot] || !length || offset > c->size || length > c->size - offset ||
+	if (slot >= c->depth || c->ends[slot] || !length || offset > c->size || length > c->size - offset ||
 	    (length > c->slot_bytes && method != MEMORY_MAKE_PERSISTENT))
 		return -EINVAL;
 	if ((method == MEMORY_WRITE_FLUSH || method == MEMORY_WRITE_FLUSH_TAIL) && !c->end.verbs->flushes)
@@ -217,24 +218,30 @@ int memory_client_begin(struct memory_client *client, unsigned slot, enum memory
 	else if (method == MEMORY_WRITE_FLUSH || method == MEMORY_WRITE_FLUSH_TAIL)
 		chain_flush(c, &chain, slot, offset, length);
 	else
-		chain_ask(c, &chain, slot, method == MEMORY_FLOOR ? MEMORY_ECHO : MEMORY_PERSIST, offset,
-			  length);
+		end = method == MEMORY_FLOOR ? CLIENT_ECHOED : CLIENT_PERSISTED;
+	if (end != CLIENT_COMPLETION)
+		chain_ask(c, &chain, slot, end == CLIENT_ECHOED ? MEMORY_ECHO : MEMORY_PERSIST, offset, length);
 	if (method == MEMORY_WRITE_FLUSH_TAIL)
 		chain_tail(c, &chain, slot);
-	c->busy[slot] = true;
+	c->ends[slot] = (uint8_t)end;
 	if (ibv_post_send(c->end.id->qp, writes ? &chain.wr[0] : &chain.wr[1], &bad))
 		return lose(c, "the device refused a request");
 	return 0;
 }
 
-static bool end_operation(struct memory_client *c, unsigned slot, enum memory_status status,
+/*
+ * End the operation of a slot if this is its end.  A message of the target must not end a READ or FLUSH, which the
+ * device still carries out: the slot would be used again meanwhile.
+ */
+static bool end_operation(struct memory_client *c, unsigned slot, enum client_end end, enum memory_status status,
 			  struct memory_done *done)
 {
-	if (slot >= c->depth || !c->busy[slot]) {
-		lose(c, "protocol error: an answer to nothing");
+	if (slot >= c->depth || c->ends[slot] != end) {
+		lose(c, slot >= c->depth || !c->ends[slot] ? "protocol error: an answer to nothing" :
+		     "protocol error: the answer to a different operation");
 		return false;
 	}
-	c->busy[slot] = false;
+	c->ends[slot] = CLIENT_IDLE;
 	*done = (struct memory_done){ .slot = slot, .status = status };
 	return true;
 }
@@ -249,7 +256,7 @@ static bool received(struct memory_client *c, unsigned slot, uint32_t length, st
 	if (length == sizeof(answer))
 		memcpy(&answer, message, sizeof(answer));
 	if (answer.type == MEMORY_PERSISTED || answer.type == MEMORY_ECHOED) {
-		ended = end_operation(c, answer.id, answer.status, done);
+		ended = end_operation(c, answer.id, (enum client_end)answer.type, answer.status, done);
 	} else if (length && (message[0] == MEMORY_OPENED || message[0] == MEMORY_AUTH) && !c->has_message) {
 		memcpy(c->message, message, length);
 		c->message_length = length;
@@ -280,7 +287,7 @@ int memory_client_poll(struct memory_client *client, struct memory_done *done, u
 			return lose(c, wc[i].status == IBV_WC_WR_FLUSH_ERR ? "the target ended it" :
 				    verbs_wc_name(wc[i].status));
 		if (wc[i].wr_id & WR_LAST)
-			count += end_operation(c, slot, MEMORY_OK, &done[count]);
+			count += end_operation(c, slot, CLIENT_COMPLETION, MEMORY_OK, &done[count]);
 		else if (wc[i].wr_id & WR_SEND)
 			continue;
 		else if (wc[i].opcode != IBV_WC_RECV || wc[i].byte_len > MEMORY_MESSAGE)

@@ -108,10 +108,10 @@ static int build(const struct attempt *a)
 	rc = memory_end_build(&c->end, c->depth + 1, c->depth + 1, 4 * c->depth + 1, a->err, a->len);
 	if (rc)
 		return rc;
-	c->busy = calloc(c->depth, sizeof(*c->busy));
+	c->ends = calloc(c->depth, sizeof(*c->ends));
 	c->memory_bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 	c->memory = aligned_alloc(PAGE, c->memory_bytes);
-	if (!c->busy || !c->memory)
+	if (!c->ends || !c->memory)
 		return call_failed(a, "memory for data");
 	memset(c->memory, 0, c->memory_bytes);
 	/* REMOTE_WRITE: the destination of an RDMA READ must have it on iWARP adapters */
@@ -242,7 +242,7 @@ void memory_client_free(struct memory_client *client)
 	}
 	if (client->events)
 		v->destroy_event_channel(client->events);
-	free(client->busy);
+	free(client->ends);
 	free(client->memory);
 	free(client);
 }

@@ -6,6 +6,14 @@
 #include "memory/client.h"
 #include "memory/end.h"
 
+/* How the operation of a slot ends: by the completion of its last work request, or by a message of the target. */
+enum client_end {
+	CLIENT_IDLE,
+	CLIENT_COMPLETION,
+	CLIENT_PERSISTED = MEMORY_PERSISTED,
+	CLIENT_ECHOED = MEMORY_ECHOED,
+};
+
 /* bytes read after a WRITE; or the tail word */
 enum { CLIENT_SINK = 8 };
 
@@ -20,7 +28,7 @@ struct memory_client {
 	uint64_t address, size, tail_at;
 	uint32_t key;
 	unsigned flush_type;		/* placement type of write-flush */
-	bool *busy;			/* per slot */
+	uint8_t *ends;			/* enum client_end of each slot */
 	bool lost, has_message, connected;
 	uint32_t message_length;
 	uint8_t message[MEMORY_MESSAGE];
