@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "host_rig.h"
+#include "host/controller.h"
 #include "host_cases_bench.h"
 #include "mini_target.h"
 
@@ -96,6 +97,36 @@ static void test_wrong_names(struct mini *m)
 		return;
 	CHECK(host_controller_namespace(c, 2, &info, &e) == -ENODEV);
 	CHECK_HAS(e.text, "has no namespace 2");
+	host_controller_destroy(c);
+}
+
+/* An I/O queue's Connect is answered with the ID of the controller; by old versions of Linux with 0. */
+static void test_cntlid(struct mini *m)
+{
+	static const struct {
+		int off;
+		bool refused;
+	} cases[] = { { 0, false }, { -MINI_CNTLID, false }, { 1, true } };
+	struct host_error e;
+	struct host_controller *c = controller_of(m, MINI_NQN, &e);
+
+	CHECK(c);
+	if (!c)
+		return;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		atomic_store(&m->cntlid_off, cases[i].off);
+		memset(&e, 0, sizeof(e));
+
+		struct host_queue *q = host_controller_queue(c, 32, NULL, false, &e);
+
+		CHECK(!q == cases[i].refused, "case %zu: %s", i, e.text);
+		CHECK(c->cntlid == MINI_CNTLID, "case %zu: the host's controller is %u", i, c->cntlid);
+		if (q)
+			host_queue_destroy(q);
+		else
+			CHECK_HAS(e.text, "was answered by controller 8, not 7");
+	}
+	atomic_store(&m->cntlid_off, 0);
 	host_controller_destroy(c);
 }
 
@@ -295,6 +326,7 @@ int main(int argc, char **argv)
 
 	test_rejects(m);
 	test_wrong_names(m);
+	test_cntlid(m);
 	test_name_with_two_addresses(m);
 	test_data(m, false);
 	test_data(m, true);

@@ -39,6 +39,7 @@ struct mini {
 	unsigned nqpairs;
 	atomic_bool stop;
 	atomic_int reject;		/* sts for the next CM request, or 0 */
+	atomic_int cntlid_off;		/* what is added to the controller ID in the answer to an I/O queue's Connect */
 	atomic_bool drop;		/* disconnect every queue pair now */
 	atomic_int drop_at;		/* or only the one accepted with this number (1, 2...), or 0 */
 	uint32_t in_capsule;
@@ -116,7 +117,7 @@ static void mini_connect(struct mini *m, struct target_qpair *qp, struct target_
 	} else {
 		target_qpair_connected(qp, (uint16_t)((sqe->cdw11 & 0xffff) + 1), qid ? m->table : NULL);
 		target_qpair_enable(qp, true);
-		target_complete(r, 0, MINI_CNTLID, 0, NULL, 0);
+		target_complete(r, 0, (uint32_t)(MINI_CNTLID + (qid ? atomic_load(&m->cntlid_off) : 0)), 0, NULL, 0);
 	}
 }
 

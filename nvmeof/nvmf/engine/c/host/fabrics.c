@@ -83,8 +83,13 @@ int host_fabrics_connect(struct host_controller *c, struct host_queue *queue, ui
 				      "this subsystem requires host %.223s to authenticate, which the fio "
 				      "engine and bench do not support (the other commands and the Python "
 				      "client do)", c->identity.hostnqn);
+	/* 0: Linux's nvmet answered so for years; the controller is the one that was asked for. */
+	if (!ret && qid && (uint16_t)cqe.dw0 && (uint16_t)cqe.dw0 != c->cntlid)
+		return host_error_set(error, -EPROTO, "%s at %s:%s was answered by controller %u, not %u", what,
+				      c->traddr, c->trsvcid, cqe.dw0 & 0xffff, c->cntlid);
 	if (!ret) {
-		c->cntlid = (uint16_t)cqe.dw0;
+		if (!qid)
+			c->cntlid = (uint16_t)cqe.dw0;
 		return 0;
 	}
 	if ((error->nvme_status & 0x7ff) == 0x182)
