@@ -213,6 +213,62 @@ def test_until_an_error(target: Served, tmp_path: Path) -> None:
     nvmeof("read", url(target.port), "-z", "4k", "-d", "/dev/null")
 
 
+def test_the_end_of_a_recording_ends_the_command(tmp_path: Path) -> None:
+    """SIGTERM ends both, and the file is valid without packets."""
+    path = tmp_path / "none"
+    recording = start("capture", path, "--", "sh", "-c", "echo begun; exec sleep 3600")
+    assert recording.stdout is not None
+    assert recording.stdout.readline() == b"begun\n"
+    recording.send_signal(signal.SIGTERM)
+    assert ended(recording)[0] == 143  # its output ends with the command
+    assert read_file(path).packets == 0
+
+
+def test_a_full_disk(target: Served, tmp_path: Path) -> None:
+    """The message has the file and its packets, which are whole; the command is ended."""
+    path = tmp_path / "full"
+    read = [*PROGRAM, "read", url(target.port), "-z", "1M", "-d", "/dev/null"]
+    command = ["sh", "-c", '"$@"; exec sleep 3600', "sh", *read]
+    with subprocess.Popen(
+        ["sh", "-c", 'ulimit -f 32; exec "$@"', "sh", *PROGRAM, "capture", path, "--", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as recording:  # fmt: skip
+        status, _, err = ended(recording)
+    assert status == 1
+    found = read_file(path)
+    assert f"cannot write {path}: File too large; it has {found.packets} packets" in err
+    assert found.packets
+    assert path.stat().st_size <= 32 * 1024
+    assert not [note for note in found.notes if "byte" in note]
+
+
+def test_a_device_that_is_full() -> None:
+    status, _, err = ended(start("capture", "/dev/full", "true"))
+    assert status == 1
+    assert "cannot write /dev/full: No space left on device; it has 0 packets" in err
+
+
+def test_a_background_job(target: Served, tmp_path: Path) -> None:
+    """A shell starts it with SIGINT ignored, and SIGINT ends it in order; the file of the last
+    seconds is valid from the beginning.
+    """
+    path = tmp_path / "background"
+    before = target.log.count("target_capture")
+    with subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *PROGRAM, "capture", "--rpc-socket",
+         target.rpc_socket, "--last", "60", "--until-error", path],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as recording:  # fmt: skip
+        deadline = time.monotonic() + TIMEOUT
+        while target.log.count("target_capture") == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert read_file(path).packets == 0
+        assert path.stat().st_size == 28
+        recording.send_signal(signal.SIGINT)
+        assert ended(recording)[0] in (0, 1)  # 1: before the target has connected
+
+
 def test_one_at_a_time(target: Served, tmp_path: Path) -> None:
     """A second recording of a target is refused, and possible after the first."""
     first = tmp_path / "first"

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from nvmf.capture.container import Packet, is_synthesised
-from nvmf.capture.errors import CaptureError
+from nvmf.capture.errors import CaptureError, UnwrittenError
 from nvmf.capture.explain import Explainer
 from nvmf.capture.label import Ends, Labels, commented
+from nvmf.capture.output import Output
 
 _SECTION, _INTERFACE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 5, 6
 _BLOCK_MOST = 1 << 17
@@ -73,12 +74,16 @@ class Recorder:
         until_error: bool = False,
         uid: int | None = None,
     ) -> None:
-        """most: maximum bytes, 0: any number; with last: of those in memory.  last: seconds to
-        keep, 0: everything.  uid: the user whose processes may connect, besides root.
+        """out: unbuffered, so that a failure is that of the last block.  most: maximum bytes, 0:
+        any number; with last: of those in memory.  last: seconds to keep, 0: everything.  uid: the
+        user whose processes may connect, besides root.
+
+        Raises:
+            UnwrittenError: The file cannot be written, as in step() and close().
         """
         self.name = f"@nvmeof-capture-{secrets.token_hex(16)}"
         self.recorded = Recorded()
-        self._out = out
+        self._out = Output(out)
         self._most = most or (KEPT_MOST if last else 0)
         self._last = last
         self._uids = {0, os.geteuid() if uid is None else uid}
@@ -95,7 +100,14 @@ class Recorder:
         except OSError as error:
             self._listener.close()
             raise CaptureError(f"cannot listen for processes: {error.strerror}") from None
-        self._header(struct.pack("=IIIHHqI", _SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28))
+        section = struct.pack("=IIIHHqI", _SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+        self.recorded.bytes += 0 if last else len(section)
+        try:  # at once, so that the file is valid however the recording ends
+            self._out.add(section)
+            self._out.flush()
+        except UnwrittenError:
+            self._listener.close()
+            raise
 
     @property
     def connected(self) -> int:
@@ -128,8 +140,10 @@ class Recorder:
             stream.socket.close()
         self._streams.clear()
         if self._last:
-            for block in (*self._headers, *(block for _, block in self._kept)):
-                self._out.write(block)
+            for block in self._headers:
+                self._out.add(block)
+            for _, block in self._kept:
+                self._out.add(block, packet=True)
             self.recorded.packets = len(self._kept)
         self._out.flush()
         return self.recorded
@@ -209,7 +223,7 @@ class Recorder:
                 self.recorded.stopped = "the size is reached"
                 return
             self.recorded.packets += packet
-            self._write(block)
+            self._write(block, packet)
             return
         if not packet:
             return
@@ -220,8 +234,8 @@ class Recorder:
         ):
             self.recorded.bytes -= len(self._kept.popleft()[1])
 
-    def _write(self, block: bytes) -> None:
-        self._out.write(block)
+    def _write(self, block: bytes, packet: bool = False) -> None:
+        self._out.add(block, packet=packet)
         self.recorded.bytes += len(block)
 
     # ---- the trigger ----

@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
-from nvmf.capture.errors import CaptureError
+from nvmf.capture.errors import CaptureError, UnwrittenError
 from nvmf.capture.record import VARIABLE, Recorded, Recorder
 from nvmf.capture.wireshark import lua_script
 from nvmf.cli.base import (
@@ -22,6 +22,7 @@ from nvmf.cli.base import (
     EXIT_OK,
     CliError,
     Subparsers,
+    Terminated,
     UsageError,
     size_argument,
 )
@@ -32,6 +33,8 @@ from nvmf.rpc.wire import silence
 
 _GRACE = 2.0
 """Seconds after the end of the command for its processes to send what they have."""
+_PATIENCE = 10.0
+"""Seconds for a command to end after SIGTERM, before SIGKILL."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -126,17 +129,47 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _opened(args.file) as out:
             return _command(args, out) if args.command else _target(args, out)
+    except UnwrittenError as error:
+        if args.file == "-" and isinstance(error.error, BrokenPipeError):
+            raise error.error from None
+        raise CliError(
+            f"cannot write {'to stdout' if args.file == '-' else args.file}: "
+            f"{error.error.strerror or error.error}; it has {counted(error.packets, 'packet')}"
+        ) from None
     except CaptureError as error:
         raise CliError(str(error)) from None
 
 
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[BinaryIO]:
+    """Open a file for its owner, or stdout; unbuffered, for the recorder."""
     if name == "-":
-        yield sys.stdout.buffer
+        with open(sys.stdout.fileno(), "wb", buffering=0, closefd=False) as out:
+            yield out
         return
-    with open(name, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+    with open(
+        name, "wb", buffering=0, opener=lambda path, flags: os.open(path, flags, 0o600)
+    ) as out:
         yield out
+
+
+@contextlib.contextmanager
+def _raising(*numbers: signal.Signals) -> Iterator[None]:
+    """Let SIGTERM raise Terminated, and SIGINT KeyboardInterrupt, even if it was ignored."""
+
+    def terminated(*_: object) -> NoReturn:
+        raise Terminated
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(
+            number, terminated if number == signal.SIGTERM else signal.default_int_handler
+        )
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _recorder(args: argparse.Namespace, out: BinaryIO, uid: int | None) -> Recorder:
@@ -150,34 +183,63 @@ def _target(args: argparse.Namespace, out: BinaryIO) -> int:
         uid = path.stat().st_uid
     except OSError:
         uid = None  # the connection below fails with a sentence
-    recorder = _recorder(args, out, uid)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as by SIGINT
-    try:
-        with target(args) as rpc:
-            rpc.capture(recorder.name)
-        with contextlib.suppress(KeyboardInterrupt):
-            _loop(args, recorder, path)
-    finally:
-        recorded = recorder.close()
+    # A script's shell starts background jobs with SIGINT ignored.
+    with _raising(signal.SIGTERM, signal.SIGINT):
+        recorder = _recorder(args, out, uid)
+        try:
+            with target(args) as rpc:
+                rpc.capture(recorder.name)
+            with contextlib.suppress(KeyboardInterrupt):
+                _loop(args, recorder, path)
+        finally:
+            recorded = recorder.close()
     return _report(args, recorded, EXIT_OK)
 
 
 def _command(args: argparse.Namespace, out: BinaryIO) -> int:
-    """Record a command."""
-    recorder = _recorder(args, out, None)
-    try:
+    """Record a command, which does not outlive the recording of its end."""
+    process: subprocess.Popen[bytes] | None = None
+    with _raising(signal.SIGTERM):
+        recorder = _recorder(args, out, None)
         try:
-            process = subprocess.Popen(args.command, env={**os.environ, VARIABLE: recorder.name})
-        except OSError as error:
-            raise CliError(f"cannot run {args.command[0]}: {error.strerror}") from None
-        try:
-            _loop(args, recorder, process=process)
-        except KeyboardInterrupt:  # the command has got it, too
-            _loop(args, recorder, process=process)
-        status = process.wait() if process.poll() is None else process.returncode
-    finally:
-        recorded = recorder.close()
+            try:
+                process = subprocess.Popen(
+                    args.command, env={**os.environ, VARIABLE: recorder.name}
+                )
+            except OSError as error:
+                raise CliError(f"cannot run {args.command[0]}: {error.strerror}") from None
+            try:
+                status = _until_its_end(args, recorder, process)
+            except Terminated:
+                process.terminate()
+                status = _until_its_end(args, recorder, process)
+            except KeyboardInterrupt:  # the command has got it, too
+                status = _until_its_end(args, recorder, process)
+        finally:
+            try:
+                recorded = recorder.close()
+            finally:
+                if process is not None:
+                    _end(process)
     return _report(args, recorded, status if status >= 0 else 128 - status)
+
+
+def _until_its_end(
+    args: argparse.Namespace, recorder: Recorder, process: subprocess.Popen[bytes]
+) -> int:
+    """Record until a limit is reached, and return the status of the command."""
+    _loop(args, recorder, process=process)
+    return process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command whose recording has failed, if it runs."""
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _loop(
