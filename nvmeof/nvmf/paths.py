@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Default paths: of the target's administration socket, and of the fio engine."""
+"""Default paths: of the target's administration socket, and of the fio engine; files to read."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def default_socket(environment: Mapping[str, str] = os.environ) -> Path | None:
     except OSError:
         return place / "target.sock"  # made by own_folder()
     return place / "target.sock" if _is_own(found) else None
+
+
+def refuse_device(path: Path) -> None:
+    """Raise OSError if a path is a device, whose content may be endless."""
+    mode = path.stat().st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise OSError(errno.EINVAL, "it is a device, not a file", str(path))
 
 
 def own_folder(path: Path) -> None:

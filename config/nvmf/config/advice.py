@@ -31,14 +31,16 @@ def advice(
     if not config.subsystems:
         found.append("there is no [[subsystem]]: hosts find an empty discovery log")
     for subsystem in config.subsystems:
-        if not subsystem.allow_any_host and not subsystem.host_nqns:
+        reachable = subsystem.allow_any_host or bool(subsystem.host_nqns)
+        if not reachable:
             found.append(
                 f"no host may connect to {subsystem.nqn}: list the hosts, hosts = [NQN, ...], or "
                 "allow all hosts, allow_any_host = true"
             )
         if not subsystem.namespaces:
             found.append(
-                f"{subsystem.nqn} has no [[subsystem.namespace]]: hosts connect, but find no disk"
+                f"{subsystem.nqn} has no [[subsystem.namespace]]"
+                + (": hosts connect, but find no disk" if reachable else "")
             )
         if not subsystem.allow_any_host:
             found += [

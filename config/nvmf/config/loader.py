@@ -15,6 +15,7 @@ from nvmf.config.base import Loc
 from nvmf.config.models import Config
 from nvmf.config.words import expectation, placed
 from nvmf.errors import Error
+from nvmf.paths import refuse_device
 
 
 class ConfigError(Error):
@@ -43,6 +44,7 @@ def load(path: str | Path) -> Config:
 def read_text(path: Path) -> str:
     """Return the text of a file; raise ConfigError if it cannot be read or is not UTF-8."""
     try:
+        refuse_device(path)
         return path.read_bytes().decode()
     except OSError as error:
         raise ConfigError(str(path), [f"{path}: cannot be read: {error.strerror}"]) from error

@@ -109,6 +109,18 @@ def drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def read_or_stdin(name: str) -> str:
+    """Return the text of a file, or of stdin for -; raise OSError, also for a device."""
+    if name == "-":
+        return sys.stdin.read()
+    from pathlib import Path
+
+    from nvmf.paths import refuse_device
+
+    refuse_device(Path(name))
+    return Path(name).read_text()
+
+
 def printable(text: str) -> str:
     """Escape control characters in text from a peer, for output to a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

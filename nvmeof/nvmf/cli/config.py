@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command
+from nvmf.cli.base import EXIT_FAILED, EXIT_OK, CliError, Subparsers, add_command, read_or_stdin
 from nvmf.cli.output import print_json, size_text
+
+if TYPE_CHECKING:
+    from nvmf.config.models import NamespaceConfig
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -99,10 +102,18 @@ def check(args: argparse.Namespace) -> int:
         for host in subsystem.host_tables:
             print(f"  host {host.nqn}{': must authenticate' if host.authenticates else ''}")
         for nsid, namespace in subsystem.numbered():
-            size = size_text(namespace.size) if namespace.size else "(size of the file)"
-            print(f"  namespace {nsid}: {namespace.store} {namespace.path or ''} {size}")
+            print(f"  namespace {nsid}: {_stored(namespace)}")
     print(f"{args.config} is valid")
     return EXIT_OK
+
+
+def _stored(namespace: NamespaceConfig) -> str:
+    """Return the store of a namespace, with the place and the size of its data."""
+    if namespace.store == "mirror":
+        legs = ", ".join(leg.text() for leg in namespace.legs)
+        return f"mirror of {legs} (quorum: {namespace.legs_needed} of {len(namespace.legs)})"
+    size = size_text(namespace.size) if namespace.size else "(size of the file)"
+    return f"{namespace.store} {namespace.path or ''} {size}"
 
 
 def schema(args: argparse.Namespace) -> int:
@@ -120,7 +131,7 @@ def import_(args: argparse.Namespace) -> int:
 
     name = "stdin" if args.file == "-" else args.file
     try:
-        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
+        text = read_or_stdin(args.file)
         config, lost = nvmetcli.load(text, name)
         made = merge("", config) if config != Config() else ""
     except OSError as error:

@@ -24,6 +24,7 @@ from nvmf.cli.base import (
     printable,
 )
 from nvmf.cli.output import counted, print_fields, print_json, print_table
+from nvmf.paths import refuse_device
 
 _PIECE = 1 << 20
 
@@ -68,6 +69,7 @@ def read(name: str) -> bytes:
         data = _read(sys.stdin.buffer)
     else:
         path = Path(name)
+        refuse_device(path)
         if path.is_file() and path.stat().st_size > FILE_MOST:
             raise CliError(f"{name} has more than {FILE_MOST} bytes: split it (editcap -c)")
         with path.open("rb") as file:

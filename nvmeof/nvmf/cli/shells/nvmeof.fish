@@ -310,7 +310,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using target save' -s o -l output-format -x
 complete -c nvmeof -n '_shtab_nvmeof_using target save' -l rpc-socket -xka "(__fish_complete_path (commandline -ct))" -d 'administration socket of the target (default: target.sock in $RUNTIME_DIRECTORY, /run/nvmeof or $XDG_RUNTIME_DIR/nvmeof)'
 complete -c nvmeof -n '_shtab_nvmeof_using target save' -l output -xka "(__fish_complete_path (commandline -ct))" -d 'the same as FILE'
 complete -c nvmeof -n '_shtab_nvmeof_using target save' -l force -d 'write even if the file was changed after the target read it'
-complete -c nvmeof -n '_shtab_nvmeof_using target save; and test $_shtab_nvmeof_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'write to a different file'
+complete -c nvmeof -n '_shtab_nvmeof_using target save; and test $_shtab_nvmeof_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'write to a different file; - is stdout'
 complete -c nvmeof -n '_shtab_nvmeof_using target; and test $_shtab_nvmeof_npos -eq 0' -a restore -d 'Replace the configuration of a target by that in a file.'
 complete -c nvmeof -n '_shtab_nvmeof_using target restore' -s h -l help -d 'show this help message and exit'
 complete -c nvmeof -n '_shtab_nvmeof_using target restore' -s v -l verbose -d 'show more, such as connections, retries and failed commands (-vv: everything)'

@@ -1866,7 +1866,7 @@ _shtab_nvmeof_target_save_options=(
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--output[the same as FILE]:FILE:_files"
   "--force[write even if the file was changed after the target read it]"
-  ":write to a different file:_files"
+  ":write to a different file\; - is stdout:_files"
 )
 
 # guard to ensure default positional specs are added only once per session

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, read_or_stdin
 from nvmf.cli.output import print_json
 from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.cli.target.done import done
@@ -41,7 +41,8 @@ def add_commands(subparsers: Subparsers) -> None:
         save,
         "write the current configuration back to its file",
         "Comments, order and unchanged keys are preserved. A FILE that ends with .json gets the\n"
-        "format of nvmetcli; settings that the kernel's target lacks are listed on stderr.",
+        "format of nvmetcli; settings that the kernel's target lacks are listed on stderr. With -\n"
+        "the configuration is printed, with its keys.",
         examples=(
             "nvmeof target save",
             "nvmeof target save other.toml",
@@ -49,7 +50,9 @@ def add_commands(subparsers: Subparsers) -> None:
         ),
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("file", metavar="FILE", nargs="?", help="write to a different file")
+    where.add_argument(
+        "file", metavar="FILE", nargs="?", help="write to a different file; - is stdout"
+    )
     where.add_argument("--output", metavar="FILE", help="the same as FILE")
     parser.add_argument(
         "--force",
@@ -102,12 +105,20 @@ def save(args: argparse.Namespace) -> int:
     from nvmf.config import Config, ConfigError
     from nvmf.config.save import merge, write
 
+    named: str | None = args.file or args.output
+    if named == "-" and args.output_format == "json":
+        raise UsageError("the configuration goes to stdout: -o json needs a FILE")
     with target(args) as rpc:
         found = rpc.config(secrets=True)
-    named: str | None = args.file or args.output or found["path"]
+    named = named or found["path"]
     if named is None:
         raise UsageError("the target has no configuration file: specify a FILE")
+    if named == "-":
+        print(merge("", Config.model_validate(found["config"])).lstrip("\n"), end="")
+        return EXIT_OK
     path = Path(named)
+    if path.exists() and not path.is_file():  # it cannot be read to keep its comments, or replaced
+        raise CliError(f"cannot write {path}: it is not a regular file (for stdout, specify -)")
     if path.suffix == ".json":
         return _save_json(args, path, Config.model_validate(found["config"]))
     own = found["path"] is not None and path.resolve() == Path(found["path"]).resolve()
@@ -152,6 +163,7 @@ def _save_json(args: argparse.Namespace, path: Path, config: Config) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """Serve the configuration in a file."""
+    from nvmf.config import advice
     from nvmf.config.plain import plain
 
     name: str = args.file or NVMETCLI
@@ -159,11 +171,12 @@ def restore(args: argparse.Namespace) -> int:
         done(args, f"there is no {name}: nothing was changed", changed=None, warnings=[])
         return EXIT_OK
     config, lost = _read(name)
-    for sentence in lost:
+    warnings = lost + advice(config, None if name == "-" else name)
+    for sentence in warnings:
         print(f"{name}: warning: {sentence}", file=sys.stderr)
     with target(args) as rpc:
         changed = rpc.set_config(plain(config))
-    done(args, changed, changed=changed, warnings=lost)
+    done(args, changed, changed=changed, warnings=warnings)
     return EXIT_OK
 
 
@@ -173,7 +186,7 @@ def _read(name: str) -> tuple[Config, list[str]]:
 
     folder = Path.cwd() if name == "-" else Path(name).absolute().parent
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+        text = read_or_stdin(name)
         if text.lstrip().startswith("{"):
             return nvmetcli.load(text, name)
         return loads(text, name, base=folder), []
