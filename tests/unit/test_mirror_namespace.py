@@ -16,6 +16,7 @@ from support.mirrorlab import (
     clean,
     data_of,
     leg_of,
+    leg_text,
     mirror_text,
     remotes,
     state_of,
@@ -191,6 +192,25 @@ async def test_legs_that_cannot_be_used(tmp_path: Path) -> None:
             assert (path.read_bytes() if path.exists() else b"") == before
         with pytest.raises(ServerError, match="not all are blank"):
             await nvmf.target.serve(mirror_text([f'path = "{full}"', f'path = "{small}"']))
+
+
+async def test_a_remote_leg_that_refuses_this_host(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says at once that the target waits, and why; the leg is not called written."""
+    (local,) = files(tmp_path, 1, 4 << 20)
+    (tmp_path / "legs").mkdir()
+    (theirs,) = files(tmp_path / "legs", 1, 4 << 20)
+    private = leg_text(theirs).replace("allow_any_host = true", "allow_any_host = false")
+    async with nvmf.target.serve(private) as leg:
+        legs = [f'path = "{local}"', f'url = "{leg.url}"']
+        with pytest.raises(ServerError, match="legs of a new mirror cannot be opened") as caught:
+            await nvmf.target.serve(mirror_text(legs))
+    assert "blank" not in str(caught.value)
+    (first, *_) = [one.getMessage() for one in caplog.records if "waiting" in one.getMessage()]
+    assert "waiting for the legs: legs of a new mirror cannot be opened" in first
+    assert f"{leg.url}#1: " in first
+    assert not any(local.read_bytes())
 
 
 async def test_a_leg_that_was_removed_or_set_back(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class ManagedMirror(Mirrored):
         """Create the mirror or become its writer; wait for legs that are not there yet."""
         loop = asyncio.get_running_loop()
         end = loop.time() + _OPEN_FOR
-        away = True
+        away, said = True, ""
         while self._mirror is None:
             try:
                 self._mirror = await self._opened(self._config.legs)
@@ -80,6 +80,9 @@ class ManagedMirror(Mirrored):
                 # The second time that all legs are there, waiting does not help.
                 if loop.time() + _RETRY > end or not (away or self._away):
                     raise OSError(errno.EIO, str(error)) from error
+                if (why := str(error)) != said:
+                    said = why
+                    _log.warning("%s: waiting for the legs: %s", self._watching.where, why)
                 away = self._away
                 await asyncio.sleep(_RETRY)
         self.block_size = self._mirror.block_size
@@ -160,15 +163,19 @@ class ManagedMirror(Mirrored):
 
     async def _created(self, legs: Sequence[LegConfig], found: Sequence[Found]) -> Mirror:
         """Make blank legs a mirror."""
+        pairs = list(zip(legs, found, strict=True))
+        away = [f"{leg.name}: {one.why}" for leg, one in pairs if one.away]
         wrong = [
             f"{leg.name}: {one.why or 'it was made a leg, and never taken in'}"
-            for leg, one in zip(legs, found, strict=True)
-            if not one.blank
+            for leg, one in pairs
+            if not (one.blank or one.away)
         ]
         if wrong:
             raise ReplicationError(
-                f"no leg belongs to a mirror, and not all are blank ({'; '.join(wrong)})"
+                f"no leg belongs to a mirror, and not all are blank ({'; '.join(wrong + away)})"
             )
+        if away:
+            raise ReplicationError(f"legs of a new mirror cannot be opened ({'; '.join(away)})")
         mirror = self._on(legs, self._config.legs_needed)
         small = min(self._replica(leg).size for leg in legs) < _SMALL
         try:

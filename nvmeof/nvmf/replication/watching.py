@@ -129,7 +129,7 @@ class Watching:
                 _log.info("%s: leg %s is in sync again", self.where, name)
         elif was != word:
             self._say(_LEGS[word], name)
-            _log.info("%s: leg %s is resynchronised", self.where, name)
+            _log.info("%s: leg %s is being resynchronised", self.where, name)
 
     def _tell_state(self, state: MirrorState) -> None:
         if state in _STATES:
