@@ -35,7 +35,7 @@ def add_admin_command(
     group = parser.add_argument_group("host")
     add_flags(group, IDENTITY)
     add_secret_arguments(parser)
-    parser.epilog = url_options_help()
+    parser.epilog = url_options_help(parser)
     return parser
 
 

@@ -63,7 +63,7 @@ def add_target_arguments(
     taken = ("-c", "-i", "-k") if reserved else ("-c", "-l") if blocks else ()
     add_flags(group, others, shown, without=taken)
     add_secret_arguments(parser)
-    parser.epilog = url_options_help()
+    parser.epilog = url_options_help(parser)
 
 
 def add_place_arguments(

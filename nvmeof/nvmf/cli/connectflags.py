@@ -92,23 +92,30 @@ def _whole(text: str) -> int:
     return -1 if text.strip() == "-1" else number_argument(text)
 
 
-def url_options_help(names: Iterable[str] = URL_OPTIONS) -> str:
-    """Return the part of --help about the options of a URL."""
-    lines = [f"  {name:<25}{_in_url(name, OPTIONS[name])}" for name in names]
+def url_options_help(parser: argparse.ArgumentParser, names: Iterable[str] = URL_OPTIONS) -> str:
+    """Return the part of --help about the options of a URL, with the flags of a command."""
+    flags = {flag: one.option_strings[0] for one in parser._actions for flag in one.option_strings}
+    lines = []
+    for name in names:
+        one = OPTIONS[name]
+        flag = flags.get(one.flags[-1]) if one.flags and not one.kernel_only else None
+        lines.append(f"  {name:<25}{_in_url(name, one, flag)}")
     return "\n".join(
         ["options of a URL, ...?NAME=VALUE&NAME=VALUE (flags take precedence):", *lines]
     )
 
 
-def _in_url(name: str, one: Option) -> str:
+def _in_url(name: str, one: Option, flag: str | None) -> str:
     kind, text = kind_of(name), one.brief
     if kind is bool:
         text += ", yes or no"
-    elif get_origin(kind) is Literal and one.flags:  # the flag's help explains them
+    elif get_origin(kind) is Literal and flag:  # the flag's help explains them
         *most, last = get_args(kind)
         text = f"{', '.join(most)} or {last}"
-    if one.flags and not one.kernel_only:
-        return f"{text} ({one.flags[0]})"
+    if flag:
+        return f"{text} ({flag})"
+    if one.flags and not one.kernel_only:  # the command has a default of its own
+        return text
     default = _text(getattr(ConnectOptions(), name))
     return f"{text} (default: {default})" if default and name != "backend" else text
 

@@ -93,7 +93,7 @@ def add_commands(subparsers: Subparsers) -> None:
         type=number_argument,
         help="only connection N of nvmeof explain (default: all)",
     )
-    parser.epilog = url_options_help()
+    parser.epilog = url_options_help(parser)
 
 
 def run(args: argparse.Namespace) -> int:

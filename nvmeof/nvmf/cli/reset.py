@@ -41,7 +41,7 @@ def add_commands(subparsers: Subparsers) -> None:
     group = parser.add_argument_group("host")
     add_flags(group, IDENTITY)
     add_secret_arguments(parser)
-    parser.epilog = url_options_help()
+    parser.epilog = url_options_help(parser)
 
 
 def reset(args: argparse.Namespace) -> int:

@@ -153,7 +153,7 @@ def add_commands(subparsers: Subparsers) -> None:
     add_ignored(parser)
     group = parser.add_argument_group("host")
     add_flags(group, ("hostnqn",))
-    parser.epilog = url_options_help(_OPTIONS)
+    parser.epilog = url_options_help(parser, _OPTIONS)
 
 
 def bench(args: argparse.Namespace) -> int:
