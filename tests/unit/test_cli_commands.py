@@ -208,16 +208,52 @@ def test_limits(run: Run, where: str, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(1024))
     for args, words in (
-        (["read", "-d", os.devnull, "-z", "9MiB"], "only 8388608 bytes from block 0"),
-        (["read", "-d", os.devnull, "-b", "16385"], "only 0 bytes"),
+        (["read", "-d", os.devnull, "-z", "9MiB"], "(8388608 bytes) from block 0"),
+        (["read", "-d", os.devnull, "-b", "16385"], "only 0 blocks"),
+        (["read", "-d", os.devnull, "-b", "16384"], "only 0 blocks (0 bytes) from block 16384"),
+        (["write-zeroes", "--blocks", "70000", "-b", "16383"], "only 1 block (512 bytes)"),
         (["read", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
         (["write", "-d", "/nonexistent/x"], "cannot open /nonexistent/x: No such file"),
         (["write", "-d", str(source), "-b", "16383"], "has 1024 bytes, but only 512 remain"),
-        (["write", "-d", str(source), "-z", "4096"], "ended 3072 bytes before"),
+        (["write", "-d", str(source), "-z", "4096"], "has 1024 bytes, fewer than --data-size"),
+        (
+            ["write", "-d", str(source), "-z", "4096", "--pad"],
+            "--pad completes its last block only",
+        ),
     ):
         status, _, err = run(args[0], where, *args[1:])
         assert status == 1
         assert words in err
+
+
+def test_a_read_that_fails_in_the_middle(run: Run, where: str, tmp_path: Path) -> None:
+    """The blocks before the error are in the file, and the message has their number."""
+    back, bad = tmp_path / "back", 9001  # in the second of two chunks
+    assert run("write-uncor", where, "-b", bad)[0] == 0
+    try:
+        for start, count in ((0, bad), (bad - 1, 1), (bad, 0)):
+            status, _, err = run("read", where, "-d", back, "-b", start)
+            assert status == 1
+            assert "Unrecovered Read Error" in err
+            assert back.stat().st_size == 512 * count
+            said = f"the first {512 * count} bytes of {back} are valid\n"
+            assert (said if count else f"nothing was copied to {back}\n") in err
+    finally:
+        assert run("write-zeroes", where, "-b", bad)[0] == 0
+
+
+@pytest.mark.parametrize("nsid", [1 << 32, (1 << 32) + 1])
+def test_an_nsid_of_more_than_32_bits(run: Run, where: str, nsid: int) -> None:
+    """It would be a different namespace, or none."""
+    said = f"{nsid} is not 0 to 0xffffffff"
+    for command in ("read", "list-ns", "id-ns", "smart-log", "bench"):
+        status, _, err = run(command, where, "-N", nsid)
+        assert (status, said in err) == (2, True), err
+    for command in ("get-feature", "get-log"):
+        status, _, err = run(command, where, "-N", nsid, "-f" if "f" in command else "-i", 1)
+        assert status == 2
+    status, _, err = run("id-ns", where, "-n", nsid)
+    assert (status, said in err) == (2, True), err
 
 
 def test_import_of_nothing(run: Run) -> None:

@@ -141,3 +141,14 @@ async def test_who_changed_what_is_logged(client: Client, caplog: pytest.LogCapt
     assert f"{who}: nvmf_subsystem_add_host" in caplog.text
     assert "refused" in caplog.text
     assert "DHHC" not in caplog.text
+
+
+@pytest.mark.feature("rpc")
+async def test_revoking_memory_of_what_does_not_exist(client: Client) -> None:
+    """It is an error; a host without connections is not."""
+    assert await client.refused("target_revoke_memory", nqn="nqn.2026-11.io.example:x") == (
+        -32602, "there is no subsystem nqn.2026-11.io.example:x"
+    )  # fmt: skip
+    code, said = await client.refused("target_revoke_memory", nqn=NQN, nsid=99)
+    assert (code, said) == (-32602, f"there is no namespace 99 in {NQN}")
+    assert await client.result("target_revoke_memory", nqn=NQN, nsid=1, host=HOST) == 0

@@ -314,7 +314,7 @@ async def test_the_commands(tmp_path: Path) -> None:
         last = a.namespace(1).blocks - 1
         status, text = await do("write-uncor", "-b", str(last), "--blocks", "70000")
         assert status == 1
-        assert f"only 512 bytes from block {last} to the end" in text
+        assert f"only 1 block (512 bytes) from block {last} to the end" in text
         assert await a.namespace(1).read(last, 1) == bytes(512)
         files = ("--expected", str(old), "-d", str(new), "-b", "3")
         said = await do("compare-and-write", *files)

@@ -24,6 +24,8 @@ EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Exit statuses of commands that compare, as of cmp(1)."""
 VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
+NSID_MOST = 0xFFFFFFFF
+"""Maximum of a field for a namespace; some commands take it for all namespaces."""
 _FORMATS = ("normal", "json")
 _WIDEST, _NARROWEST = 120, 40
 _PIPED = 100
@@ -277,6 +279,14 @@ def number_argument(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def nsid_argument(text: str) -> int:
+    """Parse a namespace identifier; for argparse."""
+    value = number_argument(text)
+    if value > NSID_MOST:
+        raise argparse.ArgumentTypeError(f"{text} is not 0 to {NSID_MOST:#x}")
     return value
 
 

@@ -17,6 +17,7 @@ from nvmf.cli.base import (
     Terminated,
     UsageError,
     count_argument,
+    nsid_argument,
     number_argument,
     warn_of_names,
 )
@@ -220,7 +221,10 @@ def as_nvme_cli(args: argparse.Namespace) -> None:
     nqn, start = getattr(args, "nqn", None), getattr(args, "start_or_port", None)
     number_of_n = args.url is not None and nqn is not None and _NUMBER.fullmatch(nqn)
     if number_of_n and hasattr(args, "namespace_id"):
-        args.namespace_id, args.nqn = int(nqn or "", 0), None
+        try:
+            args.namespace_id, args.nqn = nsid_argument(nqn or ""), None
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"-n with a URL is the namespace: {error}") from None
     if start is None:
         return
     args.start_or_port = None

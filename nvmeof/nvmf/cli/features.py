@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
-from nvmf.cli.base import CliError, Command, Subparsers, UsageError, number_argument
+from nvmf.cli.base import CliError, Command, Subparsers, UsageError, nsid_argument, number_argument
 from nvmf.cli.common import as_nvme_cli, with_url
+from nvmf.cli.datafile import open_data
 from nvmf.cli.human import (
     FEATURES,
     add_human,
@@ -18,7 +19,6 @@ from nvmf.cli.human import (
     write_raw,
 )
 from nvmf.cli.output import plain, print_fields, print_json
-from nvmf.cli.transfer import open_data
 from nvmf.initiator import Controller
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.opcodes import FEATURE_DATA, FeatureId
@@ -56,7 +56,7 @@ def add_commands(subparsers: Subparsers) -> None:
             "-N",
             "--namespace-id",
             metavar="NSID",
-            type=number_argument,
+            type=nsid_argument,
             default=0,
             help="namespace, for features of namespaces (default: 0)",
         )

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, number_argument
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command, nsid_argument, number_argument
 from nvmf.cli.common import (
     ONE_QUEUE,
     add_target_arguments,
@@ -28,7 +28,7 @@ from nvmf.cli.human import (
     print_bits,
     write_raw,
 )
-from nvmf.cli.output import plain, print_fields, print_json, print_table, size_text
+from nvmf.cli.output import counted, plain, print_fields, print_json, print_table, size_text
 from nvmf.initiator import Controller, Namespace, connect
 from nvmf.initiator.base.nsidlist import NsidList
 from nvmf.spec.identify import PowerState
@@ -85,7 +85,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "-N",
         "--namespace-id",
         metavar="NSID",
-        type=number_argument,
+        type=nsid_argument,
         default=0,
         help="begin with this namespace (default: the first); with a URL also -n, as in nvme-cli",
     )
@@ -112,7 +112,7 @@ def add_namespace_argument(parser: argparse.ArgumentParser) -> None:
         "-N",
         "--namespace-id",
         metavar="NSID",
-        type=number_argument,
+        type=nsid_argument,
         default=1,
         help="namespace identifier (default: 1); with a URL also -n, as in nvme-cli",
     )
@@ -152,11 +152,12 @@ def to_move(controller: Controller, nsid: int) -> Namespace:
 
 def room_from(namespace: Namespace, lba: int, size: int | None = None) -> int:
     """Return the bytes from a block to the end; raise CliError if none, or fewer than size."""
-    room = (namespace.blocks - lba) * namespace.block_size
-    if room < 0 or (size is not None and size > room):
+    blocks = max(namespace.blocks - lba, 0)
+    room = blocks * namespace.block_size
+    if lba > namespace.blocks or (size is None and not room) or (size or 0) > room:
         raise CliError(
             f"namespace {namespace.nsid} has {namespace.blocks} blocks of {namespace.block_size} "
-            f"bytes: only {max(room, 0)} bytes from block {lba} to the end"
+            f"bytes: only {counted(blocks, 'block')} ({room} bytes) from block {lba} to the end"
         )
     return room
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from nvmf.cli.admin import add_admin_command, on_controller
-from nvmf.cli.base import Command, Subparsers, UsageError, number_argument
+from nvmf.cli.base import Command, Subparsers, UsageError, nsid_argument, number_argument
 from nvmf.cli.common import as_nvme_cli, with_url
 from nvmf.cli.human import add_human_always, add_raw, check_raw, write_raw
 from nvmf.cli.output import counted, plain, print_fields, print_json, print_table
@@ -123,7 +123,7 @@ def _add_nsid(parser: argparse.ArgumentParser) -> None:
         "-N",
         "--namespace-id",
         metavar="NSID",
-        type=number_argument,
+        type=nsid_argument,
         default=ALL_NAMESPACES,
         help="namespace (default: all, 0xffffffff); with a URL also -n, as in nvme-cli",
     )

@@ -6,10 +6,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
-import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import BinaryIO
 
 from nvmf.cli.base import (
@@ -17,7 +15,6 @@ from nvmf.cli.base import (
     CliError,
     Failures,
     Subparsers,
-    UsageError,
     add_command,
     size_argument,
 )
@@ -30,6 +27,7 @@ from nvmf.cli.common import (
     run_async,
     where_of,
 )
+from nvmf.cli.datafile import get_data, length_of, open_data, put_data
 from nvmf.cli.identify import (
     EXAMPLE,
     add_fua,
@@ -41,7 +39,7 @@ from nvmf.cli.identify import (
 from nvmf.cli.output import Progress, print_json
 from nvmf.cli.protect import add_protection, check_protection, print_latency
 from nvmf.engine import EngineError, HostMemory
-from nvmf.initiator import Controller, Namespace, connect
+from nvmf.initiator import ConnectionLost, Controller, Namespace, NvmeError, connect
 
 CHUNK = 4 << 20
 """Bytes per read or write; two chunks are in progress at once."""
@@ -181,7 +179,7 @@ async def _read(args: argparse.Namespace) -> int:
                     fetching = asyncio.create_task(fetch(view, lba, count)) if count else None
                     try:
                         if ready:
-                            await in_thread(_put, out, *ready)
+                            await in_thread(put_data, out, *ready)
                             progress.add(ready[1])
                     finally:
                         if fetching:
@@ -190,17 +188,51 @@ async def _read(args: argparse.Namespace) -> int:
                     lba, left = lba + count // namespace.block_size, left - count
             except BrokenPipeError:
                 raise
+            except NvmeError:
+                with contextlib.suppress(ConnectionLost):
+                    await _put_before_error(out, view, count, lba, fetch, namespace, progress)
+                _tell_valid(args, progress, also_none=True)
+                raise
             except BaseException:
                 _tell_valid(args, progress)
                 raise
     return _report(args, progress, to_stdout=args.data == "-")
 
 
-def _tell_valid(args: argparse.Namespace, progress: Progress) -> None:
-    """Print on stderr how much of the destination is valid after a failure or an interrupt."""
+async def _put_before_error(
+    out: BinaryIO,
+    view: memoryview,
+    size: int,
+    lba: int,
+    fetch: Callable[[memoryview, int, int], Coroutine[object, None, None]],
+    namespace: Namespace,
+    progress: Progress,
+) -> None:
+    """Copy the blocks of a chunk that are before the first one that cannot be read."""
+    done, step = 0, size
+    while done < size:
+        # Half of the blocks that failed together, down to one block.
+        if not (step := step // 2 // namespace.block_size * namespace.block_size):
+            return
+        with contextlib.suppress(NvmeError):
+            while done < size:
+                count = min(step, size - done)
+                await fetch(view, lba + done // namespace.block_size, count)
+                await in_thread(put_data, out, view, count)
+                progress.add(count)
+                done += count
+
+
+def _tell_valid(args: argparse.Namespace, progress: Progress, *, also_none: bool = False) -> None:
+    """Print on stderr how much of the destination is valid after a failure or an interrupt.
+
+    also_none: print it if nothing is, too.
+    """
     progress.end()
+    where = "the output" if args.data == "-" else args.data
+    if also_none and not progress.done:
+        print(f"nothing was copied to {where}", file=sys.stderr)
     if progress.done:
-        where = "the output" if args.data == "-" else args.data
         print(f"the first {progress.done} bytes of {where} are valid", file=sys.stderr)
 
 
@@ -209,12 +241,17 @@ async def _write(args: argparse.Namespace) -> int:
         namespace = to_move(controller, args.namespace_id)
         limit = _wanted(args, namespace)
         with open_data(args.data, "rb") as source:
-            total = limit if limit is not None else _length(source)
+            total = limit if limit is not None else length_of(source)
             room = room_from(namespace, args.start_block)
             if total is not None and total > room:
                 raise CliError(
                     f"{args.data} has {total} bytes, but only {room} remain in namespace "
                     f"{namespace.nsid} from block {args.start_block} on; use -z to write part of it"
+                )
+            there = length_of(source)
+            if limit is not None and there is not None and there < limit:
+                raise CliError(
+                    f"{args.data} has {there} bytes, fewer than --data-size{_padded(args)}"
                 )
             if total is not None and total % namespace.block_size and not args.pad:
                 raise CliError(_short(total % namespace.block_size, namespace, "nothing was"))
@@ -250,7 +287,7 @@ async def _pump(
         while True:
             view = chunks.next()
             most = chunks.size if left is None else min(left, chunks.size)
-            count = await in_thread(_get, source, view, most) if most else 0
+            count = await in_thread(get_data, source, view, most) if most else 0
             if writing:
                 await writing
                 writing = None
@@ -270,7 +307,12 @@ async def _pump(
         if writing:
             await asyncio.gather(writing, return_exceptions=True)
     if left:
-        raise CliError(f"{args.data} ended {left} bytes before --data-size")
+        raise CliError(f"{args.data} ended {left} bytes before --data-size{_padded(args)}")
+
+
+def _padded(args: argparse.Namespace) -> str:
+    """Return a hint for a source that is shorter than --data-size."""
+    return "; --pad completes its last block only: omit --data-size" if args.pad else ""
 
 
 def _short(rest: int, namespace: Namespace, written: str) -> str:
@@ -320,61 +362,6 @@ class _Chunks:
         """Return the next buffer."""
         self._views.reverse()
         return self._views[0]
-
-
-def open_data(path: str, mode: str) -> BinaryIO:
-    """Open a file, or stdin or stdout for "-"; raise CliError on failure.
-
-    Unbuffered: closing a buffered pipe waits for the thread that reads it, even after an interrupt.
-    """
-    reading = mode == "rb"
-    if path == "-":
-        if not reading and sys.stdout.isatty():
-            raise UsageError(
-                "cannot copy blocks from or to a terminal: use a file with -d, or a pipe"
-            )
-        standard = sys.stdin if reading else sys.stdout
-        return os.fdopen(os.dup(standard.fileno()), mode, buffering=0)  # type: ignore[return-value]
-    try:
-        return open(path, mode, buffering=0)  # type: ignore[return-value]
-    except OSError as error:
-        raise CliError(f"cannot open {path}: {error.strerror}") from None
-
-
-def _length(source: BinaryIO) -> int | None:
-    """Return the bytes of a regular file; None for others, whose size is unknown."""
-    status = os.fstat(source.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _get(source: BinaryIO, view: memoryview, most: int) -> int:
-    """Fill the first most bytes of the view, as far as the source has data."""
-    done = 0
-    while done < most:
-        try:
-            with view[done:most] as part:
-                count = source.readinto(part)  # type: ignore[attr-defined]
-        except OSError as error:
-            name = source.name if isinstance(source.name, str) else "stdin"
-            raise CliError(f"cannot read {name}: {error.strerror}") from None
-        if not count:
-            break
-        done += int(count)
-    return done
-
-
-def _put(out: BinaryIO, view: memoryview, count: int) -> None:
-    """Write the first count bytes of the view, without keeping a slice."""
-    try:
-        done = 0
-        while done < count:
-            with view[done:count] as part:
-                done += out.write(part)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        name = out.name if isinstance(out.name, str) else "stdout"
-        raise CliError(f"cannot write to {name}: {error.strerror}") from None
 
 
 def _show(args: argparse.Namespace) -> bool:

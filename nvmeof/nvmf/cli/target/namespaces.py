@@ -10,6 +10,7 @@ from nvmf.cli.base import (
     EXIT_OK,
     Subparsers,
     UsageError,
+    nsid_argument,
     number_argument,
     size_argument,
     warn_of_names,
@@ -60,7 +61,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "-n",
         "--namespace-id",
         metavar="NSID",
-        type=number_argument,
+        type=nsid_argument,
         help="namespace identifier (default: the lowest free one)",
     )
     _store_arguments(parser)

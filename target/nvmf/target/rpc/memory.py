@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nvmf.rpc.memory import MemoryConnection
+from nvmf.target.change.edit import find, find_namespace
 from nvmf.target.rpc.registry import Params, method
 
 if TYPE_CHECKING:
@@ -42,4 +43,8 @@ async def revoke(administration: Administration, params: Revoke) -> int:
             and params.host in (None, one["hostnqn"])
         )
 
+    if params.nsid is None:
+        find(administration.server.config, params.nqn)
+    else:
+        find_namespace(administration.server.config, params.nqn, params.nsid)
     return await administration.server.memory.revoke(chosen, "revoked by the administrator")
