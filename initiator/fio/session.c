@@ -33,9 +33,12 @@ int session_trid(struct thread_data *td, const struct fio_file *f, struct trid *
 	/* with the options, the file name may be anything, such as the name that fio generates */
 	const bool by_options = trid->traddr[0] && trid->subnqn[0];
 
-	if (!by_options || trid_looks_like(f->file_name)) {
+	const bool looks = trid_looks_like(f->file_name);
+
+	if (!by_options || looks) {
 		if (trid_parse(trid, f->file_name, err, sizeof(err))) {
-			log_err("nvmeof: filename \"%s\": %s%s\n", f->file_name, err,
+			log_err("nvmeof: filename \"%s\": %s%s%s\n", f->file_name, err,
+				looks ? "" : "; give --traddr and --subnqn, or --filename",
 				session_split(td, trid));
 			return -1;
 		}

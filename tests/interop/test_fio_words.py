@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -81,3 +82,26 @@ def test_a_block_that_exceeds_mdts(tmp_path: Path, fio: Path, fio_engine: Path) 
     assert done.returncode == 1, said
     assert "its blocks have 65536 bytes" in said
     assert "at most 8192 (MDTS)" in said
+
+
+def test_no_name_and_no_address(tmp_path: Path, fio: Path, fio_engine: Path) -> None:
+    """fio makes a file name of its own: the message says which options are missing."""
+    done = subprocess.run(
+        [fio, "--name=words", f"--ioengine=external:{fio_engine}", "--rw=read", "--size=4k"],
+        capture_output=True, text=True, timeout=HANG, check=False, cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if key != "LD_PRELOAD"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "give --traddr and --subnqn, or --filename" in done.stdout + done.stderr
+
+
+def test_every_option_of_the_engine_is_documented() -> None:
+    root = Path(__file__).parents[2]
+    source = (root / "initiator" / "fio" / "nvmeof.c").read_text()
+    options = set(re.findall(r'^\t\t\.name = "(\w+)"', source, re.MULTILINE))
+    table = (root / "nvmeof" / "docs" / "fio.md").read_text().partition("## Persistence")[0]
+    documented = set(
+        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    )
+    assert options
+    assert options <= documented
