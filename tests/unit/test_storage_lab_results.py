@@ -12,6 +12,7 @@ import io
 import json
 import re
 import shutil
+import socket
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -183,6 +184,30 @@ def test_systems_of_a_run_are_compared_with_its_first(results: Path, tmp_path: P
     assert done.returncode == 3, done.stderr
     assert "A: ram\nB: alone\n" in done.stdout
     assert "worse: 3 of 3 rows" in done.stdout
+
+
+def test_fio_alone_is_not_compared(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    folder = tmp_path / "alone"
+    shutil.copytree(results, folder)
+    with sqlite3.connect(folder / "results.sqlite") as database:
+        database.execute("DELETE FROM round WHERE system != 'alone'")
+    database.close()
+    done = lab("compare", folder, folder)
+    assert done.returncode == 1
+    assert "(fio alone, a system of kind null, is not compared)" in done.stderr
+
+
+def test_a_run_that_measured_nothing_leaves_no_directory(tmp_path: Path) -> None:
+    """So that the corrected command may use it; the reason is printed once."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"nvme+rdma://127.0.0.1:{closed.getsockname()[1]}/nqn.2026-01.example:none"
+        folder = tmp_path / "run"
+        done = lab("run", "--profile", "quick", "--system", f"a={url}", "-d", folder)
+    assert done.returncode == 1
+    assert done.stderr.count("system a was not measured further") == 1
+    assert not folder.exists()
 
 
 def test_damaged_directories(results: Path, tmp_path: Path) -> None:

@@ -143,7 +143,11 @@ def paired(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
         if row.system in names and (names[row.system], row.load) in before
     ]
     if not found:
-        raise LabError("the runs have no load on the same system in common")
+        alone = any(row.kind == "null" for row in (*a, *b))
+        raise LabError(
+            "the runs have no load on the same system in common"
+            + (" (fio alone, a system of kind null, is not compared)" if alone else "")
+        )
     return found
 
 

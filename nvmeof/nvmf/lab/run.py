@@ -66,6 +66,8 @@ class Run:
                         running[system.name] = stack.enter_context(made)
                     except LabError as error:
                         self._gave_up(system.name, str(error), failures)
+                for said in failures if running else ():  # else they are the error
+                    self._live.say(said)
                 self._prepare(running)
                 number = 0
                 while self._continues(number):
@@ -131,6 +133,7 @@ class Run:
                     self._live.failed(system.name, load.title, number, said)
                     if running[system.name].death():
                         self._gave_up(system.name, said, failures)
+                        self._live.say(failures[-1])
                     else:
                         failures.append(f"{system.name}: {load.title}, round {number}: {said}")
 
@@ -212,7 +215,6 @@ class Run:
     def _gave_up(self, name: str, said: str, failures: list[str]) -> None:
         self._dead[name] = said
         failures.append(f"{said}; system {name} was not measured further")
-        self._live.say(failures[-1])
 
     def _continues(self, number: int) -> bool:
         """Return whether a further round is wanted after this one."""

@@ -15,7 +15,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvmf.lab.errors import DamagedError, LabError
@@ -172,6 +172,21 @@ class Results:
         """Store a value; it survives a crash afterwards."""
         with self._changing() as database:
             database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def discard_unused(self) -> None:
+        """Remove what create() made, if nothing was measured and no program has left a message."""
+        if self.rows("SELECT id FROM round LIMIT 1"):
+            return
+        made = [self.folder / name for name in ("description.json", "machine.json")]
+        made += self.folder.glob("results.sqlite*")
+        empty = [one for one in self.folder.glob("system-*.log") if not one.stat().st_size]
+        if {*self.folder.iterdir()} - {*made, *empty, self.folder / "fio"}:
+            return
+        with suppress(OSError):  # fio has left something
+            (self.folder / "fio").rmdir()
+            for one in (*made, *empty):
+                one.unlink()
+            self.folder.rmdir()
 
     def add_doubts(self, said: Iterable[str]) -> None:
         """Add sentences about what makes the figures doubtful."""

@@ -128,7 +128,11 @@ def run(args: argparse.Namespace) -> int:
             "devices": {str(path): device_facts(path) for path in paths if path},
         }
         with Results.create(folder, to_json(lab), machine) as results:
-            return _measure(args, results)
+            try:
+                return _measure(args, results)
+            except LabError:
+                results.discard_unused()  # the corrected command may use the directory
+                raise
     except LabError as error:
         raise CliError(str(error)) from None
 
