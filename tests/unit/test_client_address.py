@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import nvmf.initiator
+import nvmf.initiator.sync
 from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base import identity
 from nvmf.initiator.base.identity import HostIdentity, host_identity
@@ -133,3 +136,10 @@ def test_bad_identity(etc: Path) -> None:
     (etc / "hostnqn").write_text("non\x7fsense")
     with pytest.raises(ValueError, match=r"hostnqn: NQN 'non\\x7fsense'"):
         host_identity()
+
+
+@pytest.mark.parametrize("where", [None, 5, b"nvme+rdma://127.0.0.1/nqn.2026-01.example:disk"])
+def test_what_is_neither_a_url_nor_a_transport_id(where: Any) -> None:
+    for connect in (nvmf.initiator.connect, nvmf.initiator.sync.connect):
+        with pytest.raises(TypeError, match="expected a URL or a TransportId, not "):
+            connect(where)

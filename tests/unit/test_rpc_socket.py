@@ -21,6 +21,7 @@ from nvmf.target.rpc import socket as rpc_socket
 from nvmf.target.rpc.framing import MESSAGE_MOST
 from nvmf.target.rpc.registry import METHODS
 from nvmf.target.rpc.socket import RpcSocket
+from nvmf.target.service.administration import Administration
 from support.mirrorlab import until
 from support.rpclab import HANG, HOST, NQN, Client, Lab, connected, request
 
@@ -222,3 +223,18 @@ def test_where_it_is() -> None:
     assert default_socket({"RUNTIME_DIRECTORY": "/run/a:/run/b"}) == Path("/run/a/target.sock")
     if os.geteuid() == 0:
         assert default_socket({}) == Path("/run/nvmeof/target.sock")
+
+
+async def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    """The message has the limit, and nothing is left; the longest path is usable."""
+    longest = tmp_path / ("s" * (103 - len(os.fsencode(tmp_path)) - 1))
+    administration: asyncio.Future[Administration] = asyncio.get_running_loop().create_future()
+    server = RpcSocket(administration, longest.with_name(f"{longest.name}x"))
+    with pytest.raises(
+        ServerError, match="the path has 104 bytes, and that of a socket at most 103"
+    ):
+        await server.start()
+    assert not os.listdir(tmp_path)
+    server = RpcSocket(administration, longest)
+    await server.start()
+    await server.close()

@@ -77,8 +77,12 @@ class TransportId:
 
     @classmethod
     def of(cls, where: str | TransportId) -> TransportId:
-        """Return the transport ID itself, or that of a URL."""
-        return cls.parse(where) if isinstance(where, str) else where
+        """Return the transport ID itself, or that of a URL; raise TypeError for anything else."""
+        if isinstance(where, str):
+            return cls.parse(where)
+        if not isinstance(where, TransportId):
+            raise TypeError(f"expected a URL or a TransportId, not {where!r}")
+        return where
 
     @property
     def is_discovery(self) -> bool:

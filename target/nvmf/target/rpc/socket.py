@@ -32,6 +32,9 @@ wait for an answer, the one that has waited for longest.
 MESSAGE_TIMEOUT = 30.0
 """Maximum seconds for a message to arrive after its first byte, and for a response to be read."""
 _READ_SIZE = 65536
+_NEW = ".new"
+_PATH_MOST = 107 - len(_NEW)
+"""Maximum bytes of the path: those of a Unix socket's, for its name before it is renamed."""
 
 
 class SocketInUse(ServerError):
@@ -53,6 +56,11 @@ class RpcSocket:
     async def start(self) -> None:
         """Listen, accessible by the owner only; raise ServerError on failure."""
         try:
+            if (length := len(os.fsencode(self.path))) > _PATH_MOST:
+                raise OSError(
+                    errno.ENAMETOOLONG,
+                    f"the path has {length} bytes, and that of a socket at most {_PATH_MOST}",
+                )
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._take_lock()
             self._server = await asyncio.start_unix_server(self._client, sock=self._listen())
@@ -76,7 +84,7 @@ class RpcSocket:
     def _listen(self) -> socket.socket:
         """Create the socket with restricted permissions before it gets its name."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        temporary = f"{self.path}.new"
+        temporary = f"{self.path}{_NEW}"
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
