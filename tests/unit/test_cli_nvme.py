@@ -79,6 +79,14 @@ def test_features(run: Run, target: Served) -> None:
     assert run("set-feature", "-f", 6, "-V", 1 << 32)[0] == 2
 
 
+def test_write_protection_without_a_state_dir(run: Run) -> None:
+    status, _, err = run("set-feature", "-f", "0x84", "-N", 1, "-V", 1)
+    assert status == 1
+    assert "Invalid Field in Command" in err
+    assert "does not support write protection (nwpc is 0)" in err
+    assert "requires a state_dir, because it must persist" in err
+
+
 def test_registers(run: Run) -> None:
     values = found(run, "show-regs")
     assert values["csts"] & 1

@@ -19,7 +19,7 @@ from nvmf.cli.human import (
     write_raw,
 )
 from nvmf.cli.output import plain, print_fields, print_json
-from nvmf.initiator import Controller
+from nvmf.initiator import Controller, NvmeError
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.opcodes import FEATURE_DATA, FeatureId
 from nvmf.spec.properties import Cap, Cc, Csts, Property, Version
@@ -204,16 +204,24 @@ def put(args: argparse.Namespace) -> int:
 
     async def work(controller: Controller) -> None:
         fid = args.feature_id
-        await controller.with_admin(
-            lambda admin: admin.set_features(
-                fid,
-                args.value,
-                nsid=args.namespace_id,
-                save=args.save,
-                cdw12=args.cdw12,
-                data=data,
+        try:
+            await controller.with_admin(
+                lambda admin: admin.set_features(
+                    fid,
+                    args.value,
+                    nsid=args.namespace_id,
+                    save=args.save,
+                    cdw12=args.cdw12,
+                    data=data,
+                )
             )
-        )
+        except NvmeError as error:
+            if fid == FeatureId.NAMESPACE_WRITE_PROTECTION and not controller.identify.nwpc:
+                raise CliError(
+                    f"{error}: the controller does not support write protection (nwpc is 0); with "
+                    "nvmeof target, it requires a state_dir, because it must persist"
+                ) from None
+            raise
         if args.output_format == "json":
             print_json({"feature": fid, "nsid": args.namespace_id, "value": args.value})
         else:
