@@ -12,7 +12,7 @@ import logging
 from nvmf.initiator.base.errors import NvmeError
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.nsidlist import NsidList
-from nvmf.initiator.client.buffers import BufferPool
+from nvmf.initiator.client.buffers import Arenas
 from nvmf.initiator.client.queue import Queue
 from nvmf.initiator.client.request import Completion, Data
 from nvmf.spec import commands
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class Admin:
     """Runs admin commands.  timeout: seconds, of each command."""
 
-    def __init__(self, queue: Queue, pool: BufferPool, timeout: float) -> None:
+    def __init__(self, queue: Queue, pool: Arenas, timeout: float) -> None:
         self._queue = queue
         self._pool = pool
         self._timeout = timeout

@@ -264,7 +264,7 @@ async def _connect_fabrics(session: Session, queue: Queue, size: int) -> Connect
         subnqn=place.where.subnqn,
         hostnqn=place.identity.nqn,
     ).encode()
-    with await place.pool.take(len(data)) as slot:
+    with await place.pool.admin.take(len(data)) as slot:
         slot.view[: len(data)] = data
         done = await queue.connect(
             sqe,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,8 @@ from nvmf.initiator.base.limits import LARGEST
 
 SIZES = ((4096, 256), (32768, 64), (LARGEST, 16))
 """Bytes of a slot, and the number of slots of that size: 7 MiB in all."""
+ADMIN_SIZES = ((4096, 32), (LARGEST, 2))
+"""The same for admin commands: one Identify for each entry of the admin queue."""
 CLOSED = "the controller was closed"
 
 
@@ -127,15 +130,12 @@ class Arena:
             self._memory = None
 
 
-class BufferPool:
-    """The arenas of a controller."""
+class Arenas:
+    """Arenas of several sizes.  sizes: as SIZES, ascending."""
 
-    def __init__(self, device: HostDevice) -> None:
-        self.device = device
-        self._arenas = [Arena(device, size, count) for size, count in SIZES]
-        self._now = [
-            (size, arena.take_now) for (size, _), arena in zip(SIZES, self._arenas, strict=True)
-        ]
+    def __init__(self, device: HostDevice, sizes: Sequence[tuple[int, int]]) -> None:
+        self._arenas = [(size, Arena(device, size, count)) for size, count in sizes]
+        self._now = [(size, arena.take_now) for size, arena in self._arenas]
         self._closed = False
 
     def take_now(self, size: int) -> Slot | None:
@@ -149,7 +149,7 @@ class BufferPool:
         """Return a slot of at least size bytes, at most LARGEST; raise ConnectionLost if closed."""
         if self._closed:
             raise ConnectionLost(CLOSED)
-        for (limit, _), arena in zip(SIZES, self._arenas, strict=True):
+        for limit, arena in self._arenas:
             if size <= limit:
                 return await arena.take()
         raise ValueError(f"the largest buffer of the pool has {LARGEST} bytes, not {size}")
@@ -157,10 +157,26 @@ class BufferPool:
     @property
     def waited(self) -> int:
         """How often a caller had to wait in line."""
-        return sum(arena.waited for arena in self._arenas)
+        return sum(arena.waited for _, arena in self._arenas)
 
     def close(self) -> None:
         """Unregister all; nothing may be in flight."""
         self._closed = True
-        for arena in self._arenas:
+        for _, arena in self._arenas:
             arena.close()
+
+
+class BufferPool(Arenas):
+    """The buffers of a controller."""
+
+    def __init__(self, device: HostDevice) -> None:
+        super().__init__(device, SIZES)
+        self.device = device
+        self.admin = Arenas(device, ADMIN_SIZES)
+        """For Connect and admin commands: I/O that waits for a reconnect keeps its slots, and the
+        reconnect must not wait for them."""
+
+    def close(self) -> None:
+        """Unregister all; nothing may be in flight."""
+        super().close()
+        self.admin.close()

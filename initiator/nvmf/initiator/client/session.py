@@ -136,7 +136,7 @@ class Session:
 
     def commands_on(self, queue: Queue) -> Admin:
         """Return an object that runs commands with data on a queue."""
-        return Admin(queue, self.place.pool, self.place.options.admin_timeout)
+        return Admin(queue, self.place.pool.admin, self.place.options.admin_timeout)
 
     async def until(self, reached: Callable[[Csts], bool]) -> None:
         """Poll CSTS until reached() accepts it; there is no event for changes."""
