@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nvmf.initiator import Controller, connect
+from nvmf.initiator import Controller, NvmeError, connect
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
@@ -98,7 +98,7 @@ async def test_what_could_not_be_read_is_read_with_the_next_event(
         serving(*[STORE] * 3) as (server, url),
         connect(url, **OPTIONS) as controller,
     ):
-        noted = Admin.identify
+        noted, one = Admin.identify, controller.namespace(1)
 
         async def refuses(self: Admin, cns: int, nsid: int = 0, **more: Any) -> bytes:
             return await noted(self, 0xEE if nsid else cns, nsid, **more)
@@ -108,13 +108,16 @@ async def test_what_could_not_be_read_is_read_with_the_next_event(
             controller,
             lambda: server.edit(lambda c: edit.change_namespace(c, NQN, 1, size=2 << 20)),
         )
-        assert controller.namespace(1).size == 1 << 20
+        assert [n.nsid for n in controller.namespaces] == [2, 3]
+        with pytest.raises(NvmeError, match="could not be identified: "):
+            await one.flush()
         monkeypatch.setattr(Admin, "identify", noted)
         await after(
             controller,
             lambda: server.edit(lambda c: edit.change_namespace(c, NQN, 2, size=4 << 20)),
         )
         assert [n.size for n in controller.namespaces] == [2 << 20, 4 << 20, 1 << 20]
+        assert controller.namespace(1) is one
 
 
 def test_what_a_page_names() -> None:

@@ -38,7 +38,7 @@ class Geometry(ABC):
         self.ids = ids
         """EUI64, NGUID, UUID and command set, if the controller reports them."""
         self.replaced = ""
-        """Why its NSID now belongs to a different namespace; empty if it is still this one."""
+        """Why its NSID belongs, or may belong, to a different namespace; otherwise empty."""
 
     def __repr__(self) -> str:
         return f"<Namespace {self.nsid} of {self.blocks} blocks of {self.info.block_size} bytes>"

@@ -54,6 +54,7 @@ class Controller:
             self.where.subnqn, lambda nsid, *told: Namespace(self, self._pool, nsid, *told)
         )
         """Its namespaces."""
+        self._identifying = asyncio.Lock()
         self._callbacks: list[Callable[[AsyncEvent], object]] = []
 
     def __repr__(self) -> str:
@@ -170,7 +171,8 @@ class Controller:
         while True:
             session = self.connection.usable or await self.connection.live()
             if of.replaced:
-                of.require(name, lba, blocks)
+                await self.identify_again(of, name, lba, blocks)
+                continue
             within = session.place.options.io_timeout
             queue = session.pick()
             try:
@@ -205,7 +207,9 @@ class Controller:
         Raise OutcomeUnknown if the connection ends during them: they may have been done.
         """
         session = self.connection.usable or await self.connection.live()
-        of.require(name, lba, blocks)
+        while of.replaced:
+            await self.identify_again(of, name, lba, blocks)
+            session = await self.connection.live()
         try:
             done = await session.pick().execute_pair(
                 pair, within=self.options.io_timeout, what=name
@@ -222,8 +226,17 @@ class Controller:
             status, dw0, _ = failed[0]
             raise NvmeError.of(name, status, dw0=dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks)
 
+    async def identify_again(
+        self, of: Namespace, name: str, lba: int | None = None, blocks: int | None = None
+    ) -> None:
+        """Identify a namespace again if that failed; raise NvmeError if it cannot be used."""
+        async with self._identifying:  # once for all commands that wait for it
+            if self.roster.is_suspended(of):
+                await self.look_again(of.nsid)
+        of.require(name, lba, blocks)
+
     async def with_admin(self, work: Callable[[Admin], Awaitable[T]]) -> T:
-        """Return the result of work, which starts again if the connection is lost."""
+        """Return the result of work, which starts again if the connection is lost or reset."""
         losses = Losses("an admin command")
         while True:
             session = self.connection.usable or await self.connection.live()
@@ -231,6 +244,9 @@ class Controller:
                 return await work(session.admin)
             except QueueLost as lost:
                 losses.add(lost)
+            except NvmeError:
+                if not session.resetting:  # a controller that is disabled refuses commands
+                    raise
 
     async def identify_data(self, cns: int, nsid: int = 0, *, csi: int = 0) -> bytes:
         """Return 4096 bytes of Identify data."""

@@ -8,10 +8,11 @@ after an event only the namespaces in its log page are read again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.pieces import pipeline
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec.features import AsyncEvent, EventType, Notice
@@ -21,6 +22,7 @@ from nvmf.spec.logs import CHANGED_NAMESPACES_OVERFLOW, decode_changed_namespace
 from nvmf.spec.opcodes import Cns, Csi, LogId
 from nvmf.spec.status import Status, StatusError
 
+log = logging.getLogger(__name__)
 _MOST_SECONDS = 600.0
 """Maximum seconds for reading all namespaces."""
 _UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
@@ -28,12 +30,20 @@ _AT_ONCE = 16
 """Namespaces that are read at a time: half of the admin queue; the rest is for other commands."""
 _LOG_LENGTH = {LogId.ERROR: 64, LogId.SMART: 512, LogId.CHANGED_NAMESPACES: 4096, LogId.ANA: 16}
 """Bytes to read of the log pages of events."""
-Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds]
-"""The Identify data of a namespace."""
+Described: TypeAlias = tuple[IdentifyNamespace, NamespaceIds | None]
+"""The Identify data of a namespace; None: the controller does not support the descriptors."""
 
 
-async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
-    """The active namespaces of the NVM command set, by NSID, ascending.
+class Found(NamedTuple):
+    """The active namespaces of the NVM command set, by NSID, ascending."""
+
+    described: dict[int, Described]
+    failed: dict[int, NvmeError]
+    """The status of Identify, for namespaces that the controller does not identify."""
+
+
+async def read(admin: Admin, known: Mapping[int, Described]) -> Found:
+    """Return the active namespaces.
 
     The data of those in known is not read again, only whether they are active. Raises
     ConnectionLost if that takes too long.
@@ -47,24 +57,40 @@ async def read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Descri
         ) from None
 
 
-async def _read(admin: Admin, known: Mapping[int, Described]) -> dict[int, Described]:
+async def _read(admin: Admin, known: Mapping[int, Described]) -> Found:
     nsids = await admin.active_namespaces()
     found = {nsid: known[nsid] for nsid in nsids if nsid in known}
+    failed: dict[int, NvmeError] = {}
     missing = [nsid for nsid in nsids if nsid not in found]
 
     async def describe(nsid: int) -> None:
-        info = IdentifyNamespace.decode(await admin.identify(Cns.NAMESPACE, nsid))
-        ids = NamespaceIds()
         try:
-            ids = decode_descriptors(await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid))
-        except StatusError as error:  # optional before NVMe 1.3
-            if not error.dnr and error.status not in _UNKNOWN:
-                raise  # it may succeed later, for the same namespace
-        if info.nsze and ids.csi in (None, Csi.NVM):
+            info, ids = await _describe(admin, nsid)
+        except NvmeError as error:
+            if error.status == Status.COMMAND_SEQUENCE_ERROR:
+                raise  # the controller is disabled
+            log.warning("namespace %d cannot be used: %s", nsid, error)
+            failed[nsid] = error
+            return
+        if info.nsze and (ids is None or ids.csi in (None, Csi.NVM)):
             found[nsid] = info, ids
 
     await pipeline(missing, describe, min(len(missing), _AT_ONCE))
-    return dict(sorted(found.items()))
+    return Found(dict(sorted(found.items())), failed)
+
+
+async def _describe(admin: Admin, nsid: int) -> Described:
+    info = IdentifyNamespace.decode(await admin.identify(Cns.NAMESPACE, nsid))
+    try:
+        page = await admin.identify(Cns.NAMESPACE_DESCRIPTORS, nsid)
+    except NvmeError as error:
+        if error.status not in _UNKNOWN:
+            raise
+        return info, None  # optional before NVMe 1.3
+    try:
+        return info, decode_descriptors(page)
+    except StatusError:  # invalid data
+        return info, NamespaceIds()
 
 
 async def read_about(admin: Admin, event: AsyncEvent) -> bytes:

@@ -212,6 +212,8 @@ class Namespace(Bytewise):
                 extends past the end of the namespace, and nothing was sent.
             ValueError: The buffer has a different length.
         """
+        if self.replaced:
+            await self._controller.identify_again(self, "Read")
         return await move_many(self, self._controller, lbas, into, blocks, write=False, fua=fua)
 
     async def write_many(
@@ -230,6 +232,8 @@ class Namespace(Bytewise):
         Returns:
             The bytes written.
         """
+        if self.replaced:
+            await self._controller.identify_again(self, "Write")
         return await move_many(self, self._controller, lbas, data, blocks, write=True, fua=fua)
 
     # ---- without data ----
@@ -338,7 +342,7 @@ class Namespace(Bytewise):
         await transfer(lba, blocks, limit, self.block_size, step)
 
     async def _look_again(self) -> None:
-        self.require("Identify")
+        await self._controller.identify_again(self, "Identify")
         await self._controller.look_again(self.nsid)
 
     async def _send(self, build: _Build, name: str, lba: int, data: Buffer) -> None:
