@@ -7,8 +7,10 @@ import asyncio
 
 import pytest
 
-from nvmf.initiator import connect
+from nvmf.initiator import ConnectionLost, State, connect
+from nvmf.initiator.client import connection
 from nvmf.initiator.client.buffers import SIZES
+from nvmf.initiator.client.session import Place, Session
 from support.clientlab import OPTIONS, RAM, serving
 from support.served import TIMEOUT
 
@@ -30,3 +32,24 @@ async def test_more_commands_than_buffers(reset: bool) -> None:
                 controller.session.lose("cut by the test")
             assert await asyncio.gather(*reads) == [bytes(512)] * COMMANDS
         assert controller.reconnects == 1
+
+
+async def test_an_attempt_that_hangs_ends_with_ctrl_loss_tmo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hung = asyncio.Event()
+
+    async def hangs(place: Place) -> Session:
+        hung.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(connection, "new_session", hangs)
+    options = {**OPTIONS, "ctrl_loss_tmo": 0.5, "reconnect_delay": 0.01}
+    async with serving(RAM) as (_, where), connect(where, **options) as controller:
+        controller.session.lose("cut by the test")
+        async with asyncio.timeout(TIMEOUT):
+            with pytest.raises(ConnectionLost, match=r"ctrl_loss_tmo.: an attempt was in progress"):
+                await controller.namespace(1).read(0, 1)
+        assert hung.is_set()
+        assert controller.state is State.LOST

@@ -24,6 +24,8 @@ attempts_log = logging.getLogger(f"{__name__}.attempts")
 """Every attempt that fails, at level INFO: for programs that show them in a line of their own."""
 _FAILED = "%s: cannot reconnect (attempt %d, %s): %s"
 """Subsystem NQN, number of the attempt, time left, reason."""
+_LEAST = 1.0
+"""Seconds that an attempt has at least: the last one may begin when ctrl_loss_tmo ends."""
 _TELL_EVERY = 60.0
 """Seconds between two warnings about attempts that fail."""
 
@@ -109,8 +111,8 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
 
     The first attempt is made at once after a reset by this host, and if the lost session had lasted
     reconnect_delay or longer (lived: seconds) and no command had timed out. Raises ConnectionLost
-    if no attempt succeeds within ctrl_loss_tmo, after a reset at least one; a negative
-    ctrl_loss_tmo sets no limit.
+    if no attempt succeeds within ctrl_loss_tmo, which ends one that is in progress; after a reset
+    the first attempt is made in any case. A negative ctrl_loss_tmo sets no limit.
     """
     options, where, loop = place.options, place.where, asyncio.get_running_loop()
     began = loop.time()
@@ -126,13 +128,19 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
         wait = options.reconnect_delay if pause is None else pause
         pause = None
         await asyncio.sleep(wait if forever else min(wait, left))
+        unlimited = forever or (lost.reset and not attempts)
+        left = began + options.ctrl_loss_tmo - loop.time()
+        limit = asyncio.timeout(None if unlimited else max(left, _LEAST))
         try:
-            return await attempt()
-        except (EngineError, StatusError, ConnectionLost, ValueError) as error:
+            async with limit:
+                return await attempt()
+        except (EngineError, StatusError, ConnectionLost, ValueError, TimeoutError) as error:
             last, attempts = str(error), attempts + 1
+            if limit.expired():
+                last = "an attempt was in progress"
             left = max(began + options.ctrl_loss_tmo - loop.time(), 0.0)
-            limit = "no time limit" if forever else f"{left:.0f} s left"
-            failed = (where.subnqn, attempts, limit, last)
+            time = "no time limit" if forever else f"{left:.0f} s left"
+            failed = (where.subnqn, attempts, time, last)
             tell = loop.time() - told >= _TELL_EVERY
             attempts_log.info(_FAILED, *failed, extra={"warned": tell})
             if tell:
