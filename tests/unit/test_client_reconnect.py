@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
-from nvmf.initiator import ConnectionLost, State, connect
+from nvmf.initiator import ConnectionLost, Controller, State, connect
 from nvmf.initiator.client import connection
 from nvmf.initiator.client.buffers import SIZES
 from nvmf.initiator.client.session import Place, Session
-from support.clientlab import OPTIONS, RAM, serving
+from support.clientlab import NQN, OPTIONS, RAM, serving
 from support.served import TIMEOUT
 
 COMMANDS = 2 * SIZES[0][1]
@@ -53,3 +58,42 @@ async def test_an_attempt_that_hangs_ends_with_ctrl_loss_tmo(
                 await controller.namespace(1).read(0, 1)
         assert hung.is_set()
         assert controller.state is State.LOST
+
+
+async def test_the_default_executor_is_full() -> None:
+    ended = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    async with serving(RAM) as (_, where), connect(where, **OPTIONS) as controller:
+        other = asyncio.create_task(asyncio.to_thread(ended.wait))
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                controller.session.lose("cut by the test")
+                assert await controller.namespace(1).read(0, 1) == bytes(512)
+        finally:
+            ended.set()
+            await other
+
+
+def test_the_loop_ends_during_a_connect() -> None:
+    """The connection is given up at once, whichever task asyncio.run() cancels first."""
+
+    async def begin(port: int) -> None:
+        where = f"nvme+rdma://127.0.0.1:{port}/{NQN}"
+        waits = connect(where, device="iwarp", connect_timeout=2 * TIMEOUT)
+        tasks.append(asyncio.ensure_future(waits))
+        peer, _ = await asyncio.get_running_loop().sock_accept(listener)
+        opened.enter_context(peer)
+
+    tasks: list[asyncio.Future[Controller]] = []
+    before = set(threading.enumerate())
+    with ExitStack() as opened:
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listener.setblocking(False)
+        for _ in range(8):  # the order of the tasks is that of a set
+            began = time.monotonic()
+            asyncio.run(begin(listener.getsockname()[1]))
+            assert time.monotonic() - began < TIMEOUT
+        for thread in set(threading.enumerate()) - before:
+            thread.join(TIMEOUT)
+            assert not thread.is_alive()

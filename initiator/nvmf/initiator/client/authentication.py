@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+from functools import partial
 
 from nvmf.auth import HostAuth
 from nvmf.auth.response import Parties
 from nvmf.initiator.base.errors import AuthenticationError, NvmeError, QueueLost
 from nvmf.initiator.base.options import ConnectOptions
+from nvmf.initiator.base.threads import on_thread
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client.admin import Admin
 from nvmf.spec import commands
@@ -93,7 +94,7 @@ class Authenticator:
                 return
             sqe = commands.authentication_receive(MAX_MESSAGE)
             data, _ = await queue.receive(sqe, "Authentication Receive", MAX_MESSAGE)
-            await asyncio.to_thread(auth.incoming, data)
+            await on_thread(partial(auth.incoming, data))
 
     def _error(self, sentence: str) -> AuthenticationError:
         return AuthenticationError(

@@ -13,6 +13,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
+from functools import partial
 from typing import Literal
 
 from nvmf.engine import ConnectError, HostDevice, HostQueue, list_devices, verbs_available
@@ -20,6 +22,7 @@ from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions, DeviceKind
+from nvmf.initiator.base.threads import on_thread
 from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Queue
@@ -57,10 +60,10 @@ async def first_session(where: TransportId, options: ConnectOptions) -> Session:
     ValueError if the host NQN or identifier is invalid.
     """
     identity = host_identity(options.hostnqn, options.hostid)
-    kinds = await asyncio.to_thread(device_kinds, options.device, where.embedded)
+    kinds = await on_thread(lambda: device_kinds(options.device, where.embedded))
     while True:
         kind = kinds.pop(0)
-        device = await asyncio.to_thread(HostDevice, kind, remote_keys=options.remote_keys)
+        device = await on_thread(partial(HostDevice, kind, remote_keys=options.remote_keys))
         pool = BufferPool(device)
         try:
             return await new_session(Place(where, identity, options, pool))
@@ -217,36 +220,37 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
     """Return the RDMA connection of a queue, made on a thread; it ends soon after cancellation."""
     place = session.place
     cancel = os.eventfd(0)
-    connecting = asyncio.ensure_future(
-        asyncio.to_thread(
-            HostQueue,
-            place.pool.device,
-            traddr=place.where.traddr,
-            trsvcid=place.where.trsvcid,
-            host_traddr=place.options.host_traddr,
-            qid=qid,
-            size=size,
-            cntlid=session.cntlid if qid else 0,
-            in_capsule=in_capsule,
-            timeout_ms=round(place.options.connect_timeout * 1000),
-            cancel=cancel,
-        )
-    )
-    connecting.add_done_callback(lambda _: os.close(cancel))
+
+    def connect() -> HostQueue:
+        try:
+            return HostQueue(
+                place.pool.device,
+                traddr=place.where.traddr,
+                trsvcid=place.where.trsvcid,
+                host_traddr=place.options.host_traddr,
+                qid=qid,
+                size=size,
+                cntlid=session.cntlid if qid else 0,
+                in_capsule=in_capsule,
+                timeout_ms=round(place.options.connect_timeout * 1000),
+                cancel=cancel,
+            )
+        finally:
+            with lock:  # the descriptor may be used by the connection until here
+                descriptors.clear()
+                os.close(cancel)
+
+    lock, descriptors = threading.Lock(), [cancel]
+    connecting = on_thread(connect, HostQueue.close)
     try:
-        host = await asyncio.shield(connecting)
+        return session.add_queue(await connecting)
     except asyncio.CancelledError:
-        if not connecting.done():  # whose thread is waited for at the end of the loop
-            os.eventfd_write(cancel, 1)
-        connecting.add_done_callback(_close_when_done)
+        with lock:
+            for fd in descriptors:
+                os.eventfd_write(fd, 1)
+        if not connecting.cancelled() and connecting.exception() is None:
+            on_thread(connecting.result().close)
         raise
-    return session.add_queue(host)
-
-
-def _close_when_done(connecting: asyncio.Future[HostQueue]) -> None:
-    """Close a queue whose caller was cancelled, once it is connected."""
-    if not connecting.cancelled() and connecting.exception() is None:
-        asyncio.get_running_loop().run_in_executor(None, connecting.result().close)
 
 
 async def _connect_fabrics(session: Session, queue: Queue, size: int) -> ConnectResult:
