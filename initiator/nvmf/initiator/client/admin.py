@@ -15,6 +15,7 @@ from nvmf.initiator.base.nsidlist import NsidList
 from nvmf.initiator.client.buffers import Arenas
 from nvmf.initiator.client.queue import Queue
 from nvmf.initiator.client.request import Completion, Data
+from nvmf.initiator.client.reserved import execute_reserved
 from nvmf.spec import commands
 from nvmf.spec.identify import IDENTIFY_SIZE
 from nvmf.spec.opcodes import Cns, LogId
@@ -42,7 +43,18 @@ class Admin:
     ) -> Completion:
         """Run one command; raise NvmeError if its status is not success."""
         limit = self._timeout if within == -1 else within
-        done = await self._queue.execute(sqe, data, within=limit, what=name)
+        return self._checked(
+            await self._queue.execute(sqe, data, within=limit, what=name), name, nsid
+        )
+
+    async def keep_alive(self, within: float) -> None:
+        """Run Keep Alive, in the entry of the queue that is reserved for it."""
+        name, sqe = "Keep Alive", commands.keep_alive()
+        done = await execute_reserved(self._queue, sqe, within=within, what=name)
+        self._checked(done, name)
+
+    @staticmethod
+    def _checked(done: Completion, name: str, nsid: int | None = None) -> Completion:
         if done.status:
             error = NvmeError.of(name, done.status, dw0=done.dw0, nsid=nsid)
             log.info("%s", error)

@@ -27,6 +27,7 @@ from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Queue
 from nvmf.initiator.client.request import Data
+from nvmf.initiator.client.reserved import reserve
 from nvmf.initiator.client.session import Place, Session
 from nvmf.spec import commands
 from nvmf.spec.fabrics import DYNAMIC_CNTLID, ConnectData, ConnectResult
@@ -131,6 +132,7 @@ async def _bring_up(session: Session) -> None:
 async def _connect_admin(session: Session) -> None:
     session.admin_queue = await _connect_rdma(session, 0, ADMIN_QUEUE_SIZE, 0)
     session.admin = session.commands_on(session.admin_queue)
+    reserve(session.admin_queue)
     result = await _connect_fabrics(session, session.admin_queue, ADMIN_QUEUE_SIZE)
     session.cntlid = result.cntlid
     await session.authenticator.connected(session.admin, 0, result)
@@ -202,7 +204,7 @@ async def _connect_io(session: Session) -> None:
     count = min(options.queues, granted.nsq + 1, granted.ncq + 1)
     size = min(max(options.queue_depth, MIN_QUEUE), session.cap.mqes + 1)
     if identify.maxcmd:
-        size = min(size, identify.maxcmd)
+        size = min(size, identify.maxcmd + 1)  # one entry of a full queue stays empty
     in_capsule = 0
     if options.in_capsule and identify.sgls & Sgls.OFFSET and not identify.icdoff:
         in_capsule = min(identify.in_capsule_bytes, LARGEST)

@@ -49,6 +49,7 @@ class Queue:
         self.lost: str | None = None
         """The reason, if it can no longer be used."""
         self.completed = 0  # commands
+        self.reserved = False  # an entry, for Keep Alive
         self._loop.add_reader(host.fileno(), self._on_readable)
         self._reap()
 
@@ -121,6 +122,8 @@ class Queue:
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:
         """Submit two fused commands with no other command between them; otherwise as execute()."""
+        if self._host.size < 3:  # one entry of a full queue stays empty
+            raise ValueError(f"{what} needs a queue for two commands")
         async with self._pairing:  # or each of many pairs waits for its second turn forever
             await self._take_turn()
             try:

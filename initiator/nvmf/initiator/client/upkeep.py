@@ -37,7 +37,7 @@ async def keep_alive(session: Session) -> None:
         if by_traffic and session.completed != seen:
             continue
         try:
-            await session.admin.run(commands.keep_alive(), "Keep Alive", within=kato)
+            await session.admin.keep_alive(kato)
         except QueueLost:
             return
         except NvmeError as error:
