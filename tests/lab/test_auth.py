@@ -36,6 +36,7 @@ from lab.kernel_host import HOSTNQN, KernelHost
 from lab.network import Network
 from lab.nvmet import KernelTarget
 from lab.our_host import OurHost, Outside
+from lab.prepare import SERIES
 from lab.running import Result
 from support.served import Served
 
@@ -49,6 +50,15 @@ def kernel_can(vm: Guest) -> None:
     """Skip if the kernel is built without it."""
     need_kernel(vm)
     use_device(vm, "siw")
+
+
+def need_speed(guest: Guest, group: str) -> None:
+    """Skip the largest group on the newest kernel; the others have it.
+
+    On a busy machine its host exceeds its own time limit: "error -110 initializing DH group".
+    """
+    if group == "ffdhe8192" and guest.kernel.series not in SERIES:
+        pytest.skip("the newest kernel computes it for too long in emulation")
 
 
 # ---- the kernel's host, our target ----
@@ -103,6 +113,7 @@ def said(ours: Served, nqn: str, words: str) -> list[str]:
 )
 def test_kernel_host(ours: Served, guest: Guest, index: int, mutual: bool) -> None:
     hashed, group = CASES[index]
+    need_speed(guest, group)
     before = len(said(ours, nqn_of(index), ": authenticated ("))
     with connected(guest, index, *(BOTH if mutual else BOTH[:2])):
         (device,) = KernelHost(guest, network.HOST).devices(nqn_of(index))
@@ -194,6 +205,7 @@ def host(nvmet: KernelTarget, cable: Network, need_product: None) -> OurHost:
 def test_kernel_target(
     nvmet: KernelTarget, guest: Guest, host: OurHost, case: tuple[str, str], tmp_path: Path
 ) -> None:
+    need_speed(guest, case[1])
     allow(nvmet, HOSTNQN, *case)
     (tmp_path / "key").write_text(KEY)
     shown = group_name(case[1])
