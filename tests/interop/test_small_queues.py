@@ -11,7 +11,7 @@ import pytest
 
 from support.responder import Connection, NvmeResponder, identify
 from support.served import FRIEND_NQN, SUBNQN, TIMEOUT
-from wire.nvme import Admin
+from wire.nvme import Admin, cm_accept
 
 if TYPE_CHECKING:
     from nvmf.initiator import Controller
@@ -56,8 +56,8 @@ async def test_keep_alive_is_not_in_line(responder: NvmeResponder) -> None:
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-@pytest.mark.parametrize("maxcmd", [1, 2, 3])
-async def test_compare_and_write(responder: NvmeResponder, maxcmd: int) -> None:
+@pytest.mark.parametrize(("maxcmd", "crqsize"), [(1, 0), (2, 0), (3, 0), (128, 1), (128, 2)])
+async def test_compare_and_write(responder: NvmeResponder, maxcmd: int, crqsize: int) -> None:
     """Two fused commands are sent together, or refused where one command at a time is allowed."""
     first: list[bytes] = []
 
@@ -77,10 +77,13 @@ async def test_compare_and_write(responder: NvmeResponder, maxcmd: int) -> None:
                 connection.complete(one)
         return True
 
-    responder.identify, responder.hook = told, hook
+    def accept(depth: int) -> bytes:  # the admin queue has 32 entries
+        return cm_accept(crqsize if crqsize and depth > 32 else depth)
+
+    responder.identify, responder.hook, responder.accept = told, hook, accept
     async with client(responder) as one, asyncio.timeout(TIMEOUT):
         work = one.namespace(1).compare_and_write(0, bytes(512), bytes(512))
-        if maxcmd == 1:
+        if 1 in (maxcmd, crqsize):
             with pytest.raises(ValueError, match="needs a queue for two"):
                 await work
             assert not first

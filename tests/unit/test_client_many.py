@@ -105,7 +105,7 @@ async def test_others_have_their_turn(one: Controller) -> None:
     assert found == data
     assert again == more
     assert one.session.queues[0].outstanding == 0
-    assert one.session.queues[0]._free == one.session.queues[0]._host.size
+    assert one.session.queues[0]._free == one.session.queues[0]._host.room
 
 
 async def test_one_that_fails(one: Controller) -> None:
@@ -170,7 +170,7 @@ async def test_cancelled(one: Controller) -> None:
     async with asyncio.timeout(HANG):
         await disk.write_many(lbas, content(lbas, 512))
     queue = one.session.queues[0]
-    assert (queue.outstanding, queue._free) == (0, queue._host.size)
+    assert (queue.outstanding, queue._free) == (0, queue._host.room)
 
 
 async def lost(controller: Controller, times: int) -> None:

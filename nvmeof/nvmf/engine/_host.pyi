@@ -77,6 +77,9 @@ class HostQueue:
     @property
     def size(self) -> int: ...
     @property
+    def room(self) -> int:
+        """Commands that may be outstanding: one less than size, or CRQSIZE if that is less."""
+    @property
     def outstanding(self) -> int: ...
     @property
     def reason(self) -> str:

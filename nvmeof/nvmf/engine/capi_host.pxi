@@ -54,6 +54,7 @@ cdef extern from "host/host.h" nogil:
     const char *host_queue_reason(const host_queue *queue)
     unsigned host_queue_outstanding(const host_queue *queue)
     unsigned host_queue_size(const host_queue *queue)
+    unsigned host_queue_room(const host_queue *queue)
     int host_queue_fd(const host_queue *queue)
     int host_queue_arm(host_queue *queue)
     void host_queue_drain(host_queue *queue)

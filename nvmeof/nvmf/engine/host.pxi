@@ -22,6 +22,7 @@ cdef class HostQueue:
     cdef str _reason
     cdef readonly uint16_t qid
     cdef readonly unsigned size
+    cdef readonly unsigned room
     cdef object __weakref__
 
     def __cinit__(self, HostDevice device not None, *, str traddr not None, trsvcid="4420",
@@ -61,6 +62,7 @@ cdef class HostQueue:
         self._reason = ""
         self.qid = qid
         self.size = host_queue_size(queue)
+        self.room = host_queue_room(queue)
         self._made = made_at()
 
     cdef host_queue *get(self) except NULL:

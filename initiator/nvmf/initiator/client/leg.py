@@ -21,7 +21,7 @@ def join(
     Half of the queue's entries are the spread's from now on. False, and nothing has changed, if
     the queue is a leg already, or others need its entries.
     """
-    most = min(queue._free - _PAIR, queue._host.size // 2)
+    most = min(queue._free - _PAIR, queue._host.room // 2)
     if queue.lost is not None or queue.on_closed is not None or queue._line or most < 1:
         return False
     spread.attach(leg, queue._host, memory, nsid=nsid, shift=shift, most=most)

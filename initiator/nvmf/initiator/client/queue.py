@@ -33,7 +33,7 @@ class Queue:
         self._host = host
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._free = host.size
+        self._free = host.room
         self._line: deque[asyncio.Future[None]] = deque()
         self._requests: dict[Request, None] = {}
         self._progress: asyncio.Future[None] | None = None
@@ -122,7 +122,7 @@ class Queue:
         self, pair: Sequence[tuple[bytes, Data]], *, within: float | None, what: str
     ) -> list[Completion]:
         """Submit two fused commands with no other command between them; otherwise as execute()."""
-        if self._host.size < 3:  # one entry of a full queue stays empty
+        if self._host.room < 2:
             raise ValueError(f"{what} needs a queue for two commands")
         async with self._pairing:  # or each of many pairs waits for its second turn forever
             await self._take_turn()

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from nvmf.initiator.client.queue import Queue
 
-_LEAST = 4
-"""Entries of a queue that can spare one: an Asynchronous Event Request has one for long."""
+_LEAST = 3
+"""Commands for which a queue needs room to spare it: an Asynchronous Event Request stays long."""
 
 
 def reserve(queue: Queue) -> None:
     """Reserve an entry of a queue that is not in use yet, if it has enough."""
     if queue._free >= _LEAST:
-        queue._free -= 2  # one entry of a full queue stays empty
+        queue._free -= 1
         queue.reserved = True
 
 

@@ -149,6 +149,7 @@ int host_queue_abandon(struct host_queue *queue, void **users, int max);
 const char *host_queue_reason(const struct host_queue *queue);
 unsigned host_queue_outstanding(const struct host_queue *queue);
 unsigned host_queue_size(const struct host_queue *queue);
+unsigned host_queue_room(const struct host_queue *queue);	/* commands that may be outstanding */
 
 /*
  * With notify: a descriptor that is readable when a poll may find something, after arming; otherwise -1.  A queue in

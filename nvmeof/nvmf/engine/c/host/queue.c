@@ -299,6 +299,11 @@ unsigned host_queue_size(const struct host_queue *queue)
 	return queue->size;
 }
 
+unsigned host_queue_room(const struct host_queue *queue)
+{
+	return queue->nfree + queue->outstanding;
+}
+
 int host_queue_fd(const struct host_queue *queue)
 {
 	return host_poll_group_fd(queue->group);
