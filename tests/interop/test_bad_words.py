@@ -261,8 +261,9 @@ def test_a_read_that_ends_in_garbage(responder: NvmeResponder, run: Run) -> None
 
     responder.hook = hook
     status, _, err = run("read", "-z", "512", "-d", "/dev/null")
-    assert (status, err.count("\n")) == (1, 1)
+    assert (status, err.count("\n")) == (1, 2)
     assert "Read of 1 block at LBA 0 in namespace 1 failed: Status 7h/ffh" in err
+    assert "nothing was copied to /dev/null" in err
 
 
 async def test_ports_without_end(responder: NvmeResponder) -> None:

@@ -93,7 +93,7 @@ def test_kinds(protocol: type, kind: type) -> None:
 
 SAME = [
     (Controller, sync.Controller, {"connect", "session", "execute_io", "execute_pair",
-                                   "with_admin", "look_again"}),
+                                   "with_admin", "look_again", "identify_again"}),
     (Subsystem, sync.Subsystem, {"connect"}),
     (Namespace, sync.Namespace, {"send", "receive", "serial", "replaced", "identified",
                                  "difference", "require"}),

@@ -153,6 +153,7 @@ async def test_the_engine_lets_a_device_go() -> None:
         await lab.until(lambda: lab.held() == nothing)
         for _ in range(2):
             async with connect(where, **OPTIONS) as controller:
+                await controller.namespace(1).read(0, 1)  # its buffers are made
                 used = lab.held()
                 lab.gone()
                 assert await controller.namespace(1).read(0, 1) == b"1" * 512
