@@ -309,7 +309,7 @@ static void *busy_open(void *arg)
 static void test_busy(void)
 {
 	uint8_t *pages = memory + MAP;
-	struct store store;
+	struct store store = power_store_of(512);
 	pthread_t opening;
 
 	power_begin(512, false);
