@@ -15,6 +15,7 @@ writes is linearizable.  nvmeof/docs/replication.md has the rules, the formats a
 """
 
 from nvmf.replication.appending import AppendReplica
+from nvmf.replication.filereplica import FileReplica
 from nvmf.replication.log import Log
 from nvmf.replication.logcore import LogFull, LogState
 from nvmf.replication.machine import (
@@ -31,7 +32,6 @@ from nvmf.replication.mirror import Mirror, ReplicaStatus
 from nvmf.replication.mirrorbase import MirrorState
 from nvmf.replication.replica import (
     CarefulReplica,
-    FileReplica,
     NamespaceReplica,
     QuickReplica,
     Replica,

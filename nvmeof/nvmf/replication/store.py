@@ -6,9 +6,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from nvmf.replication.filereplica import FileReplica
 from nvmf.replication.mapped import MappedReplica, is_device_dax
 from nvmf.replication.mirror import Mirror
-from nvmf.replication.replica import FileReplica, NamespaceReplica, Replica
+from nvmf.replication.replica import NamespaceReplica, Replica
 from nvmf.target import Store
 
 _log = logging.getLogger(__name__)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from nvmf.config.mirror import LegConfig
 from nvmf.initiator import ConnectOptions
+from nvmf.replication.filereplica import FileReplica
 from nvmf.replication.machine import Damaged, ReplicaError, ReplicationError
 from nvmf.replication.mapped import MappedReplica, is_device_dax
 from nvmf.replication.mirrorformat import SLOT, START, Geometry, Header
-from nvmf.replication.replica import FileReplica, NamespaceReplica, Replica
+from nvmf.replication.replica import NamespaceReplica, Replica
 
 _PATIENCE = 5.0
 """Seconds for a leg to answer."""
