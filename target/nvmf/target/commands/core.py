@@ -242,7 +242,7 @@ class Core:
             return fabrics.handle(self, queue, request)
         if controller is None:
             raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
-        if queue in controller.leaving:
+        if queue in controller.deleted:
             raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the host has deleted the queue")
         if queue.qid == 0:
             discovering = controller.subsystem.discovery
@@ -279,7 +279,7 @@ class Core:
         if queue is not controller.admin:
             if queue in controller.connected_io_queues():
                 controller.delete(queue)
-                controller.leaving.remove(queue)
+                controller.deleted.remove(queue)
                 controller.gates.remove(queue.handle)
                 controller.errors.forget(queue)
             return []

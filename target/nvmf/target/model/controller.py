@@ -70,7 +70,7 @@ class Controller:
         self.view = subsystem.view_of(hostnqn)
         self.io_queues: dict[int, Queue] = {}
         """By QID."""
-        self.leaving: list[Queue] = []
+        self.deleted: list[Queue] = []
         """I/O queues that the host has deleted, but whose connections have not ended."""
         self._resetting = False
         self.gates = ControllerGates(subsystem.make_gates)
@@ -180,7 +180,7 @@ class Controller:
             self._enable()
         if new.shn and not old.shn:
             self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_OCCURRING)
-            self._when_idle(self._shut_down)
+            self._when_idle(self._was_shut_down)
         elif not new.shn and not new.en and not self._resetting:
             self.csts = Csts(cfs=self.csts.cfs)
         for queue in self.io_queues.values():
@@ -196,7 +196,7 @@ class Controller:
         else:
             then()
 
-    def _shut_down(self) -> None:
+    def _was_shut_down(self) -> None:
         if self.csts.shst == SHUTDOWN_OCCURRING:  # it was not reset meanwhile
             self.csts = Csts(self.csts.rdy, self.csts.cfs, SHUTDOWN_COMPLETE)
 
@@ -230,7 +230,7 @@ class Controller:
         queue.handle.enable(False)
         if self.io_queues.get(queue.qid) is queue:
             del self.io_queues[queue.qid]
-            self.leaving.append(queue)
+            self.deleted.append(queue)
 
     def fail(self) -> None:
         """Set CSTS.CFS and disconnect all queues."""
@@ -245,7 +245,7 @@ class Controller:
 
     def connected_io_queues(self) -> list[Queue]:
         """Return the I/O queues whose connections have not ended."""
-        return [*self.io_queues.values(), *self.leaving]
+        return [*self.io_queues.values(), *self.deleted]
 
     # ---- keep-alive ----
 
