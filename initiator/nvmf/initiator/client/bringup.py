@@ -222,6 +222,7 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
     """Return the RDMA connection of a queue, made on a thread; it ends soon after cancellation."""
     place = session.place
     cancel = os.eventfd(0)
+    lock, descriptors = threading.Lock(), [cancel]
 
     def connect() -> HostQueue:
         try:
@@ -242,7 +243,6 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
                 descriptors.clear()
                 os.close(cancel)
 
-    lock, descriptors = threading.Lock(), [cancel]
     connecting = on_thread(connect, HostQueue.close)
     try:
         return session.add_queue(await connecting)
