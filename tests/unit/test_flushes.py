@@ -64,13 +64,12 @@ CALLS = {
 
 COMMANDS = {
     "block.py": {"fua=True": (1, PERSISTS), ".flush()": (1, PERSISTS)},
+    "filereplica.py": {"os.fsync": (1, PERSISTS), "os.fdatasync": (1, PERSISTS)},
     "legs.py": {"Kind.FLUSH": (2, PROOF)},
     "replica.py": {
         "fua=True": (2, PERSISTS),
         ", True, then)": (1, PERSISTS),
         ".flush()": (1, PERSISTS),
-        "os.fsync": (1, PERSISTS),
-        "os.fdatasync": (1, PERSISTS),
     },
     "shell.py": {"Kind.FLUSH": (1, PERSISTS), ".flush()": (1, PERSISTS)},
 }
