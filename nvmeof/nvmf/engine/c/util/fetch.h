@@ -8,10 +8,17 @@
 #ifndef NVMF_UTIL_FETCH_H
 #define NVMF_UTIL_FETCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The parts of a payload, in the order in which they are read. */
 enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD };
+
+/*
+ * An Intel processor waits with prefetches that it has no room for, and fetches what follows the first lines itself: there
+ * the parts are short, and go to all caches.  Set before main.
+ */
+extern bool fetch_short;
 
 /*
  * The memory need not be readable.  Nothing behind the third part: the processor continues without help.  gcc drops calls
@@ -19,14 +26,18 @@ enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD };
  */
 static inline __attribute__((always_inline)) void fetch_to_send(const void *at, size_t length, enum fetch_part part)
 {
-	enum { LINE_SIZE = 64, PART = 16 * LINE_SIZE };
-	size_t end = (part + 1) * (size_t)PART;
+	enum { LINE_SIZE = 64, PART = 16 * LINE_SIZE, SHORT_PART = 4 * LINE_SIZE };
+	const size_t size = fetch_short ? SHORT_PART : PART;
+	size_t end = (part + 1) * size;
 
 	if (end > length)
 		end = length;
-	/* non-temporal: it is read once; of the hints, the processor drops the fewest of this one */
-	for (size_t i = part * (size_t)PART; i < end; i += LINE_SIZE)
-		__builtin_prefetch((const char *)at + i, 0, 0);
+	if (fetch_short)
+		for (size_t i = part * size; i < end; i += LINE_SIZE)
+			__builtin_prefetch((const char *)at + i, 0, 3);
+	else	/* non-temporal: it is read once; of the hints, AMD's processors drop the fewest of this one */
+		for (size_t i = part * size; i < end; i += LINE_SIZE)
+			__builtin_prefetch((const char *)at + i, 0, 0);
 }
 
 #endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which prefetches help depends on the processor.  Owns fetch_short, which is constant when main runs. */
+#include "fetch.h"
+
+bool fetch_short;
+
+#if defined(__x86_64__)
+__attribute__((constructor)) static void fetch_choose(void)
+{
+	__builtin_cpu_init();
+	fetch_short = __builtin_cpu_is("intel");
+}
+#endif
