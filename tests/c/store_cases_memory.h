@@ -69,6 +69,20 @@ static void test_last_cache(struct store_ring *ring)
 	      "ram: 4 KiB go past a cache of 2 MiB if the store has more");
 	close_store(ring, fits);
 	close_store(ring, exceeds);
+
+	/* The cache of a whole machine, of which this system has a few processors. */
+	const unsigned long share = (unsigned long)sysconf(_SC_NPROCESSORS_ONLN) * 16 * MIB;
+
+	snprintf(path, sizeof(path), "echo %luK > %s/devices/system/cpu/cpu0/cache/index3/size", share / 1024 * 4, root);
+	check(!system(path), "sysfs with a cache of 64 MiB for each processor");
+	store_sysfs = root;
+	fits = open_store("ram", NULL, share, 512, 0, false);
+	exceeds = open_store("ram", NULL, share + MIB, 512, 0, false);
+	store_sysfs = "/sys";
+	check(!store_streams_unfenced(fits, 4096) && store_streams_unfenced(exceeds, 4096),
+	      "ram: 4 KiB go past the cache if the store exceeds the processors' share of it");
+	close_store(ring, fits);
+	close_store(ring, exceeds);
 	snprintf(path, sizeof(path), "rm -r %s", root);
 	check(!system(path), "and remove it");
 }

@@ -20,11 +20,18 @@ enum {
 	STREAMED_SMALL = 32 << 10,	/* in a store that the last cache can hold */
 	STREAMED_LARGE = 4 << 10,	/* in a larger one */
 	CACHE_USUAL = 32 << 20,		/* the last cache where the system does not say its size */
+	CACHE_EACH = 16 << 20,		/* the most of it that one processor has */
 };
 
-/* Bytes of the last cache that a processor uses. */
+/*
+ * Bytes of the last cache that a processor uses.  A virtual machine sees the whole cache of the real one, whose other
+ * processors it does not have: of 480 MiB, two (a Xeon's) keep so little that blocks of 256 MiB are in memory.
+ */
 static size_t last_cache(void)
 {
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	const size_t most = (size_t)(processors > 0 ? processors : 1) * CACHE_EACH;
+	size_t size = CACHE_USUAL;
 	char path[256];
 	unsigned kib = 0;
 	FILE *file;
@@ -32,11 +39,11 @@ static size_t last_cache(void)
 	snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu0/cache/index3/size", store_sysfs);
 	file = fopen(path, "re");
 	if (file) {
-		if (fscanf(file, "%uK", &kib) != 1)
-			kib = 0;
+		if (fscanf(file, "%uK", &kib) == 1 && kib)
+			size = (size_t)kib << 10;
 		fclose(file);
 	}
-	return kib ? (size_t)kib << 10 : CACHE_USUAL;
+	return size < most ? size : most;
 }
 
 /*

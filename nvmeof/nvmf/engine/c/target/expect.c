@@ -8,14 +8,16 @@
 #include "target/calls.h"
 #include "target/expect.h"
 #include "target/wr.h"
+#include "util/fetch.h"
 
-/* Memory that is about to be written.  Always inlined: see util/fetch.h. */
+/* Memory that is about to be written.  Always inlined, and less of it on some processors: see util/fetch.h. */
 static inline __attribute__((always_inline)) void expect_bytes(const uint8_t *at, size_t length)
 {
-	enum { LINE_SIZE = 64, ENOUGH = 4096 };	/* the processor prefetches the rest without help */
+	enum { LINE_SIZE = 64, ENOUGH = 4096, SHORT_ENOUGH = 1024 };	/* the processor fetches the rest without help */
+	const size_t enough = fetch_short ? SHORT_ENOUGH : ENOUGH;
 
-	if (length > ENOUGH)
-		length = ENOUGH;
+	if (length > enough)
+		length = enough;
 	for (size_t i = 0; i < length; i += LINE_SIZE)
 		__builtin_prefetch(at + i, 1, 2);
 }
