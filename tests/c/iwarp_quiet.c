@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct iw_qp *b_qp(struct pair *p)
@@ -166,6 +168,51 @@ static void seldom_busy(struct pair *p)
 	      counted);
 }
 
+static int socket_option(struct side *s, int name)
+{
+	int value = 0;
+	socklen_t size = sizeof(value);
+
+	getsockopt(iw_qp(s->qp)->stream.fd, SOL_SOCKET, name, &value, &size);
+	return value;
+}
+
+/* What tcp_rmem lets a buffer grow to. */
+static int largest_buffer(void)
+{
+	int least, usual, most = 0;
+	FILE *f = fopen("/proc/sys/net/ipv4/tcp_rmem", "re");
+
+	if (f) {
+		if (fscanf(f, "%d %d %d", &least, &usual, &most) != 3)
+			most = 0;
+		fclose(f);
+	}
+	return most;
+}
+
+/* The first large data enlarges the receive buffer of its receiver, which may be quiet, and not that of its sender. */
+static void wide(struct pair *p)
+{
+	enum { LARGE = 128 << 10, WINDOW = 1 << 20 };
+	int ok = become_quiet(p);
+
+	post_send(&p->a, 9, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, LARGE, (uintptr_t)p->b.mem, p->b.mr->rkey);
+	post_recv(&p->b, 7, 0, 64);
+	post_send(&p->a, 1, IBV_WR_SEND, 0, 0, 64, 0, 0);
+
+	struct ibv_wc wc = { 0 };
+
+	ok &= next_wc(&p->b, &p->a, &wc) && !wc.status && wc.wr_id == 7;
+	ok &= next_wc(&p->a, &p->b, &wc) && !wc.status && wc.wr_id == 9;
+	check(ok && become_quiet(p), "wide: data, and quiet again");
+	if (largest_buffer() >= 2 * WINDOW)
+		check(socket_option(&p->b, SO_RCVBUF) >= WINDOW && socket_option(&p->a, SO_RCVBUF) < WINDOW,
+		      "wide: buffer of the receiver (%d) and the sender (%d)", socket_option(&p->b, SO_RCVBUF),
+		      socket_option(&p->a, SO_RCVBUF));
+	check(socket_option(&p->b, SO_RCVLOWAT) <= socket_option(&p->b, SO_RCVBUF) / 8, "wide: the mark is that of the quiet");
+}
+
 void test_quiet(void)
 {
 	struct pair p;
@@ -178,5 +225,6 @@ void test_quiet(void)
 	grows_cold(&p);
 	seldom_busy(&p);
 	check(become_quiet(&p), "quiet: a busy one does not report");
+	wide(&p);
 	pair_close(&p);
 }

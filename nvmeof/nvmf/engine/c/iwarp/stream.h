@@ -61,6 +61,7 @@ struct iw_rx {
 	uint8_t opcode;
 	bool last;
 	bool big;			/* recent payloads were large: receive in place */
+	bool wide;			/* the socket's receive buffer was enlarged for them */
 	uint8_t uneven;			/* READs for which nothing is predicted: see rx_ahead.c */
 	bool quiet;			/* the socket reports data only if there is a lot */
 	uint8_t small_run;
