@@ -391,9 +391,9 @@ class Calls(SpdkCalls):
         """Return the current configuration, its file, and the checksum of the file as read."""
         return await self._call("target_get_config", results.CurrentConfig, known(secrets=secrets))
 
-    async def reload(self) -> results.Reloaded:
+    async def reload(self, *, revision: int | None = None) -> results.Reloaded:
         """Read the configuration file again, and apply the differences."""
-        return await self._call("target_reload", results.Reloaded, {})
+        return await self._call("target_reload", results.Reloaded, known(revision=revision))
 
     async def set_config(self, config: Mapping[str, JSON], *, revision: int | None = None) -> str:
         """Serve a different configuration, completely or not at all; return a summary.

@@ -377,9 +377,9 @@ class SyncCalls(SpdkSyncCalls):
         """Return the current configuration, its file, and the checksum of the file as read."""
         return self._call("target_get_config", results.CurrentConfig, known(secrets=secrets))
 
-    def reload(self) -> results.Reloaded:
+    def reload(self, *, revision: int | None = None) -> results.Reloaded:
         """Read the configuration file again, and apply the differences."""
-        return self._call("target_reload", results.Reloaded, {})
+        return self._call("target_reload", results.Reloaded, known(revision=revision))
 
     def set_config(self, config: Mapping[str, JSON], *, revision: int | None = None) -> str:
         """Serve a different configuration, completely or not at all; return a summary.

@@ -140,7 +140,8 @@ def save(args: argparse.Namespace) -> int:
         raise CliError(f"cannot write {path}: {error.strerror}") from None
     if own:
         with target(args) as rpc:
-            rpc.reload()  # the saved file is the target's own
+            # The target's own file; a change since it was read is not to be undone.
+            rpc.reload(revision=found["revision"])
     done(args, f"{path} was written", path=str(path))
     return EXIT_OK
 

@@ -36,6 +36,12 @@ class GetConfig(Params):
     """Whether to include keys, to save the configuration to a file."""
 
 
+class Reload(Params):
+    revision: int | None = None
+    """Revision of the configuration that was written to the file, as in target_get_config: if the
+    target has a newer one, it keeps that, and only notes that it knows the file."""
+
+
 @method("rpc_get_methods", GetMethods, "methods")
 def get_methods(administration: Administration, params: GetMethods) -> list[str]:
     """Return the names of all methods."""
@@ -90,8 +96,8 @@ def get_config(administration: Administration, params: GetConfig) -> CurrentConf
     return administration.described(secrets=params.secrets)
 
 
-@method("target_reload", Params, "reload", changes=True)
-async def reload(administration: Administration, params: Params) -> Reloaded:
+@method("target_reload", Reload, "reload", changes=True)
+async def reload(administration: Administration, params: Reload) -> Reloaded:
     """Read the configuration file again, and apply the differences."""
-    done = await administration.reload()
+    done = await administration.reload(params.revision)
     return {"changed": done.sentence, "ignored": done.ignored, "warnings": done.warnings}

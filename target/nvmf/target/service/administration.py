@@ -97,9 +97,11 @@ class Administration:
         # Shielded: a change must be completed even if its requester disconnects.
         return await asyncio.shield(self.server.edit(edit, follow))
 
-    async def reload(self) -> Reloaded:
+    async def reload(self, written: int | None = None) -> Reloaded:
         """Read the file again and apply its configuration.
 
+        written: the revision that the file was written from.  If a different request has changed
+        the configuration since then, it is kept: applying the file would undo that change.
         Raises ConfigError or ServerError; the configuration is then unchanged.
         """
         if self.source is None:
@@ -108,7 +110,9 @@ class Administration:
         try:
             config, source = await files.read(partial(_read_again, path), str(path))
             ignored = fixed(self.server.config, config)
-            difference = await self.change(lambda _: config)
+            difference = await self.change(
+                lambda now: config if written in (None, self.revision) else now
+            )
         except (ConfigError, ServerError) as error:
             log.error("the configuration is unchanged: %s", error)
             raise
