@@ -117,6 +117,20 @@ static void case_limit_gate(struct queue *q, struct target_namespace *ns)
 	target_namespace_gate(ns, &none);
 }
 
+static void case_limit_disabled(struct queue *q, struct target_namespace *ns)
+{
+	struct nvme_sqe sqe[8];
+
+	target_namespace_limits(ns, &limit_still);
+	send_writes(q, ns, sqe, 8);
+	target_qpair_enable(q->qp, false);
+	CHECK(fenced(target_fence_create(lab.target, &q->qp, 1, 0, 0, NULL)),
+	      "a shutdown does not wait for what waits");
+	target_namespace_limits(ns, &limit_none);
+	CHECK(statuses(q, sqe, 8, NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR) == 7, "which is refused after it");
+	target_qpair_enable(q->qp, true);
+}
+
 static void case_limit_death(struct queue *q, struct target_namespace *ns)
 {
 	struct queue *other = queue_open(4, 32, 4096);
@@ -194,6 +208,7 @@ static void test_limits(void)
 	case_limit_turns(q, modest, ns);
 	case_limit_directions(q, modest, ns);
 	case_limit_gate(q, ns);
+	case_limit_disabled(q, ns);
 	case_limit_death(q, ns);
 	case_limit_two(q, ns, two);
 	case_limit_retire(q, ns);

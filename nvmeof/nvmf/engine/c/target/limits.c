@@ -206,6 +206,11 @@ static void limits_run(struct target_request *req)
 	}
 	namespace_put(req);
 	req->validates = false;
+	/* A fence does not wait for this command: after a shutdown or Disconnect it must not run. */
+	if (!atomic_load_explicit(&req->qp->enabled, memory_order_acquire)) {
+		request_respond(req, NVME_COMMAND_SEQUENCE_ERROR | NVME_DNR);
+		return;
+	}
 	req->admitted = true;
 	io_command(req, &req->sqe);
 	req->admitted = false;	/* the request may already be used by a different command that has not begun */
