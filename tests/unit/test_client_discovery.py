@@ -23,6 +23,7 @@ from nvmf.initiator import (
 )
 from nvmf.initiator.base.discoverylog import MAX_RECORDS
 from nvmf.initiator.base.limits import TRIES
+from nvmf.initiator.discovery import watching
 from nvmf.initiator.discovery.log import address_key, place_of, read_log
 from nvmf.initiator.discovery.referrals import MAX_DEPTH, FoundLog, referred
 from nvmf.initiator.hostfiles import HostFileError
@@ -258,6 +259,32 @@ async def test_watch_over_a_lost_connection(servers: list[Server]) -> None:
         controller.fail()
         offer(server, NQN + "2")
         assert [e.subnqn for e in (await following).added] == [NQN + "2"]
+
+
+class Restless:
+    """A generation that is a different one at each of many looks, and then stays."""
+
+    looks = 0
+
+    @property
+    def value(self) -> int:
+        self.looks += 1
+        return min(self.looks, 4 * TRIES)
+
+
+@pytest.mark.feature("discovery-events")
+async def test_watch_while_the_log_changes_all_the_time(
+    servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that is set up by a script is not one whose connection is lost."""
+    monkeypatch.setattr(watching, "_REST", 0.0)
+    generation = Restless()
+    monkeypatch.setattr(servers[0].core, "generation", generation)
+    where = url(port_of(servers[0]), DISCOVERY_NQN)
+    async with asyncio.timeout(HANG), watch(where, device="iwarp") as changes:
+        first = await anext(changes)
+        assert [e.subnqn for e in first.added] == [DISCOVERY_NQN, NQN]
+        assert generation.looks > 3 * TRIES, "each of the first readings was in vain"
 
 
 async def test_watch_needs_a_keep_alive(servers: list[Server]) -> None:

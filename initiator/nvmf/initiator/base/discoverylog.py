@@ -28,6 +28,10 @@ class Part(NamedTuple):
     """
 
 
+class LogChanging(ConnectionLost):
+    """The log changed during each of TRIES readings; the connection is intact."""
+
+
 class DiscoveryLog:
     """A log that is being read: read `part` and add() it, until `part` is None."""
 
@@ -44,8 +48,8 @@ class DiscoveryLog:
     def add(self, data: bytes) -> None:
         """Add the data of `part`.
 
-        Raises DecodeError for an invalid header, and ConnectionLost if the log has an unknown
-        format or too many records, or changes during each of TRIES readings.
+        Raises DecodeError for an invalid header, ConnectionLost if the log has an unknown format or
+        too many records, and LogChanging if it changes during each of TRIES readings.
         """
         assert self.part is not None
         if not self.part.rae:
@@ -84,7 +88,7 @@ class DiscoveryLog:
         if DiscoveryHeader.decode(data).genctr == self._genctr:
             self.part = None
         elif self._tries == TRIES:
-            raise ConnectionLost(
+            raise LogChanging(
                 f"the discovery log changed during each of {TRIES} readings; try again"
             )
         else:

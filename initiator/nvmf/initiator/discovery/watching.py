@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nvmf.auth.key import Key
+from nvmf.initiator.base.discoverylog import LogChanging
 from nvmf.initiator.base.errors import ConnectionLost
 from nvmf.initiator.base.keywords import defaults, given
 from nvmf.initiator.base.options import Backend, ConnectOptions, DeviceKind, RemoteKeys
@@ -27,6 +28,8 @@ from nvmf.spec.opcodes import LogId
 
 DISCOVERY_KATO = 30.0
 """Keep Alive Timeout in seconds: that of nvme-cli for persistent discovery controllers."""
+_REST = 1.0
+"""Seconds until a log that changed during each of several readings is read again."""
 KEPT = defaults(ConnectOptions(kato=DISCOVERY_KATO))
 
 
@@ -103,7 +106,12 @@ async def _changes(controller: Controller) -> AsyncGenerator[Change, None]:
     while True:
         session = controller.session
         changed.clear()
-        header, found = decode_discovery_log(await controller.with_admin(read_log))
+        try:
+            data = await controller.with_admin(read_log)
+        except LogChanging:  # such as while a script adds subsystems
+            await asyncio.sleep(_REST)
+            continue
+        header, found = decode_discovery_log(data)
         entries = tuple(found)
         if entries != before:
             old = before or ()
