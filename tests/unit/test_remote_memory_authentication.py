@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from nvmf.initiator import AuthenticationError
 from nvmf.spec.auth import AuthId, DhGroup, Hash
 from nvmf.spec.memory import AUTH, AUTH_HEADER, CAN_AUTHENTICATE, Open, Opened, Request, Status
 from nvmf.target import Target
+from nvmf.target.io.memoryauth import Exchange
 from nvmf.target.sync import serve as serve_sync
 from support.memorylab import (
     CONFIG,
@@ -248,6 +250,37 @@ async def test_one_more_message_after_success() -> None:
         client.send(AUTH_HEADER + b"more")
         await ended(client)
         assert not memory_of(target)
+
+
+async def test_others_have_their_turns_during_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of many strangers, for each of which Diffie-Hellman takes its time."""
+    turns = [0]
+    steps: list[int] = []
+    step = Exchange.step
+
+    def counted(exchange: Exchange, message: bytes) -> bytes | None:
+        steps.append(turns[0])
+        return step(exchange, message)
+
+    async def other() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Exchange, "step", counted)
+    async with running(config()) as target, contextlib.AsyncExitStack() as stack:
+        strangers = [await stack.enter_async_context(raw(target)) for _ in range(8)]
+        for client in strangers:
+            client.send(OPEN)
+            assert await answer(client) == AUTH_HEADER
+        for client in strangers:  # all are there before the target's thread sees the first
+            client.send(AUTH_HEADER + bytes(1168))
+        time.sleep(0.2)  # noqa: ASYNC251
+        task = asyncio.create_task(other())
+        for client in strangers:
+            assert (await answer(client))[8:10] == FAILURE
+        task.cancel()
+    assert len(steps) == len(set(steps)) == len(strangers)
 
 
 async def test_an_exchange_that_stops_ends(monkeypatch: pytest.MonkeyPatch) -> None:

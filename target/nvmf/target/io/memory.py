@@ -27,13 +27,8 @@ from nvmf.spec.memory import (
 )
 from nvmf.spec.status import DecodeError
 from nvmf.target.commands.core import Core
-from nvmf.target.io.engine import (
-    ConnectRequest,
-    Engine,
-    MemoryConnection,
-    MemoryServer,
-)
-from nvmf.target.io.memoryauth import Exchange
+from nvmf.target.io.engine import ConnectRequest, Engine, MemoryConnection, MemoryServer
+from nvmf.target.io.memoryauth import Exchange, Line
 from nvmf.target.io.memorypeer import Peer, why_not
 from nvmf.target.io.memorytally import Cause, MemorySample, MemoryTally
 from nvmf.target.io.ports import OpenPort, where
@@ -71,6 +66,7 @@ class Memory:
         self._server: MemoryServer | None = None
         self._peers: dict[Peer, None] = {}
         """In the order in which they connected."""
+        self._line = Line(self._step)
         self._threads = Threads("memory", 4)
         """A device may take long to register memory."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -196,7 +192,15 @@ class Memory:
             peer.close("protocol error: AUTH has a wrong length")
             return
         peer.timer.cancel()
-        answer = exchange.step(message[len(AUTH_HEADER) :])
+        peer.busy = True
+        self._line.add((peer, exchange, peer.request, message[len(AUTH_HEADER) :]))
+
+    def _step(self, turn: tuple[Peer, Exchange, Open, bytes]) -> None:
+        peer, exchange, request, message = turn
+        if peer.closing or peer.ended.done():
+            return
+        peer.busy = False
+        answer = exchange.step(message)
         if exchange.failure:
             log.warning("%s: authentication failed: %s", peer, exchange.failure)
             self.tally.refuse(Status.AUTHENTICATION)
@@ -208,7 +212,7 @@ class Memory:
             self._wait(peer)
         else:
             log.info("%s: authenticated (%s)", peer, exchange.success)
-            self._begin(peer, self._open(peer, peer.request))
+            self._begin(peer, self._open(peer, request))
 
     async def _open(self, peer: Peer, request: Open) -> None:
         try:

@@ -6,8 +6,11 @@ Each message of the host has one answer: the prompt answers OPEN, and OPENED the
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Self
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Self, TypeVar
 
 from nvmf.auth import ControllerAuth
 from nvmf.auth.response import Parties
@@ -15,6 +18,32 @@ from nvmf.spec.auth import MAX_MESSAGE
 from nvmf.spec.memory import CAN_AUTHENTICATE, Open
 from nvmf.target.model.memory import check_host
 from nvmf.target.model.subsystem import Subsystem
+
+T = TypeVar("T")
+
+
+class Line(Generic[T]):
+    """Messages of all peers; step() is called for one in each turn of the event loop.
+
+    Diffie-Hellman may take 20 ms for each, and can be requested without a key: other hosts do not
+    wait for all of them.
+    """
+
+    def __init__(self, step: Callable[[T], None]) -> None:
+        self._step = step
+        self._waiting: deque[T] = deque()
+
+    def add(self, message: T) -> None:
+        """Add a message."""
+        self._waiting.append(message)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        message = self._waiting.popleft()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._step(message)
 
 
 class Exchange:
