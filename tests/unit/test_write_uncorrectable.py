@@ -32,6 +32,7 @@ from support.clientlab import (
     slow_disk,
     status_of,
 )
+from support.serverlab import until
 
 UUID = "1f0c1c9e-0000-4000-8000-000000000005"
 LOST = Status.UNRECOVERED_READ_ERROR | DNR
@@ -169,6 +170,30 @@ async def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def slow() -> Iterator[SlowDisk]:
     with slow_disk() as disk:
         yield disk
+
+
+async def test_a_reset_ends_with_marks_that_are_being_stored(
+    tmp_path: Path, slow: SlowDisk
+) -> None:
+    """A mark from before the reset does not lose the data that the host writes after it."""
+    async with (
+        serving_at(tmp_path / "s", file_of(tmp_path)) as (server, where),
+        connect(where, **OPTIONS) as host,
+    ):
+        (controller,) = server.core.controllers()
+        async with connect(where, **OPTIONS) as other:
+            marking = asyncio.create_task(host.namespace(1).write_uncorrectable(8, 1))
+            await slow.reached()
+            marking.cancel()
+            resetting = asyncio.create_task(host.reset())
+            await until(lambda: not controller.cc.en)
+            for _ in range(3):  # the queues that the host has closed are gone
+                await other.get_features(FeatureId.KEEP_ALIVE_TIMER)
+            assert controller.csts.rdy
+            slow.go.set()
+            assert await resetting
+        await host.namespace(1).write(8, b"new".ljust(512, b"\0"))
+        assert bytes(await host.namespace(1).read(8, 1))[:3] == b"new"
 
 
 async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path, slow: SlowDisk) -> None:

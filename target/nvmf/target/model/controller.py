@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from nvmf.spec.features import AsyncEvents
 from nvmf.spec.opcodes import FeatureId
@@ -190,11 +191,15 @@ class Controller:
         self.csts = Csts(rdy=1) if self._can_run(self.cc) else Csts(cfs=1)
 
     def _when_idle(self, then: Callable[[], None]) -> None:
-        """Call then when its I/O commands in progress have ended; at once without I/O queues."""
+        """Call then when its I/O commands in progress have ended; at once if there are none.
+
+        The engine does not know Write Uncorrectable, which may still be in line to be stored, even
+        after its queue's connection has ended.
+        """
         if self.connected_io_queues():
-            self.subsystem.when_ended((self,), 0, then)
+            self.subsystem.when_ended((self,), 0, partial(self.subsystem.when_settled, then))
         else:
-            then()
+            self.subsystem.when_settled(then)
 
     def _was_shut_down(self) -> None:
         if self.csts.shst == SHUTDOWN_OCCURRING:  # it was not reset meanwhile

@@ -18,6 +18,7 @@ from nvmf.auth import HostKeys
 from nvmf.spec.status import Status
 from nvmf.target.command.engine import EngineGates, EngineTable, Own
 from nvmf.target.command.gates import NoGates
+from nvmf.target.command.later import each
 from nvmf.target.lasting.health import SubsystemHealth
 from nvmf.target.lasting.namespacefiles import NamespaceFiles
 from nvmf.target.model.ana import Ana
@@ -223,6 +224,18 @@ class Subsystem:
             self.memory(self, then)
         else:
             then()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Call then when the changes of namespaces' state that were requested before have ended.
+
+        These are changes that commands of hosts store, such as Write Uncorrectable; often at once.
+        """
+        lasting = self.lasting
+        each(
+            list(self.namespaces),
+            lambda nsid, ended: lasting.settled(nsid, lambda: ended(None)),
+            lambda _: then(),
+        )
 
     def soon(self, then: Callable[[], None]) -> None:
         """Call then, later, where resulting completions and events are sent at once."""
