@@ -113,6 +113,19 @@ def test_a_shutdown_ends_with_the_commands(reset: bool) -> None:
     assert one.csts() == (Csts() if reset else Csts(rdy=1, shst=2))
 
 
+@pytest.mark.feature("connect")
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_shutdown_during_a_reset(enabled: bool) -> None:
+    """It ends, too: the host does not wait for CSTS.SHST in vain."""
+    one = Ends()
+    one.configure(ENABLED & ~1)
+    one.configure(SHUTDOWN if enabled else SHUTDOWN & ~1)
+    assert one.csts().shst == 1
+    one.fence.end()
+    assert one.csts() == Csts(rdy=int(enabled), shst=2)
+    assert not one.controller.ready
+
+
 @pytest.mark.feature("disconnect")
 def test_a_disconnected_queue_executes_nothing() -> None:
     """Its QID is free before its connection has ended."""

@@ -226,9 +226,11 @@ class Controller:
         self._when_idle(self._was_reset)
 
     def _was_reset(self) -> None:
+        shutdown = self.csts.shst  # requested since the reset began
         self._resetting, self.csts = False, Csts()
         if self.cc.en:  # the host should have waited for CSTS.RDY = 0
             self._enable()
+        self.csts = Csts(self.csts.rdy, self.csts.cfs, shutdown)
 
     def delete(self, queue: Queue) -> None:
         """Execute no further commands of an I/O queue, and free its QID."""
