@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,10 +33,12 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.target import serve
 from nvmf.target.client import connect_sync
 from nvmf.target.commands.discovery import Port
+from nvmf.target.service import mdns
 from nvmf.target.service.mdns import addresses_of, system_protocol
 from support.clientlab import RAM, config
 from support.roce import own_address
 from support.served import Served
+from support.serverlab import until
 
 NQN = "nqn.2014-08.org.example:discovery"
 ADDRESS = "10.77.99.1"
@@ -109,6 +113,45 @@ def test_any_record(record: dict[bytes, bytes | None]) -> None:
         said = nqn
         assert transport_of(protocol) in ("tcp", "rdma")
     assert said
+
+
+class Network:
+    """The announcements of an Announcer, on a machine whose addresses cannot be listed at times."""
+
+    def __init__(self) -> None:
+        self.ports: list[int | None] = []
+        self.fails = False
+        self.failures = 0
+
+    def addresses(self, version: int | None = None) -> list[str]:
+        if self.fails:
+            self.failures += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return [ADDRESS]
+
+    async def async_register_service(self, info: Any, *, allow_name_change: bool) -> None:
+        self.ports.append(info.port)
+
+    async def async_update_interfaces(self, addresses: list[str]) -> None: ...
+    async def async_close(self) -> None: ...
+
+
+@pytest.mark.feature("mdns")
+async def test_a_moment_without_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports that are opened after it are announced."""
+    network = Network()
+    monkeypatch.setattr(mdns, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(mdns, "outward_addresses", network.addresses)
+    monkeypatch.setattr(mdns, "open_mdns", lambda _: network)
+    announcer = mdns.Announcer("n", NQN, lambda: "roce")
+    announcer.follow([Port(1, ADDRESS, 4420)])
+    await until(lambda: network.ports == [4420])
+    network.fails = True
+    await until(lambda: network.failures > 1)
+    network.fails = False
+    announcer.follow([Port(1, ADDRESS, 4420), Port(2, ADDRESS, 4421)])
+    await until(lambda: network.ports == [4420, 4421])
+    await announcer.close()
 
 
 @pytest.mark.feature("mdns")

@@ -71,19 +71,19 @@ class Announcer:
 
     async def _run(self) -> None:
         while True:
-            addresses = outward_addresses()
-            if self._wake.is_set() or addresses != self._addresses:
-                self._wake.clear()
-                try:
+            woken = self._wake.is_set()
+            self._wake.clear()
+            try:
+                addresses = outward_addresses()  # which needs a descriptor
+                if woken or addresses != self._addresses:
                     await self._announce(addresses, self._wanted)
-                except (MdnsError, OSError, ZeroconfError) as error:
-                    sentence = str(error) or repr(error)
-                    if sentence != self._failed:
-                        log.warning("cannot announce the discovery service: %s", sentence)
-                    self._failed = sentence
-                    self._addresses = []
-                else:
                     self._failed = ""
+            except (MdnsError, OSError, ZeroconfError) as error:
+                sentence = str(error) or repr(error)
+                if sentence != self._failed:
+                    log.warning("cannot announce the discovery service: %s", sentence)
+                self._failed = sentence
+                self._addresses = []
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._wake.wait()
