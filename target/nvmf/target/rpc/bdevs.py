@@ -140,10 +140,18 @@ def _uuid(text: str | None) -> dict[str, object]:
         raise EditError(f"{text[:64] if text else text!r} is not a UUID") from None
 
 
-async def _create(administration: Administration, **values: object) -> str:
-    made = edit.model(BdevConfig, values)
-    await administration.change(lambda config: bdevs.add(config, made))
-    return made.name
+async def _create(administration: Administration, *, name: str | None, **values: object) -> str:
+    """Add a bdev; name: None selects Malloc and the first free number."""
+    given = name
+
+    def change(config: Config) -> Config:
+        nonlocal given
+        given = bdevs.free_name(config, "Malloc") if name is None else name
+        return bdevs.add(config, edit.model(BdevConfig, {"name": given, **values}))
+
+    await administration.change(change)
+    assert given is not None
+    return given
 
 
 @method("bdev_malloc_create", CreateMalloc, "create_malloc_bdev", changes=True)
@@ -159,10 +167,7 @@ async def create_malloc(administration: Administration, params: CreateMalloc) ->
                 f"{machine_memory() / (1 << 30):.1f} GiB",
             )
         identity: dict[str, object] = {"uuid": uuid4()} | _uuid(params.uuid)
-        name = params.name
-        if name is None:
-            name = bdevs.free_name(administration.server.config, "Malloc")
-        return await _create(administration, name=name, store="ram", **sizes, **identity)
+        return await _create(administration, name=params.name, store="ram", **sizes, **identity)
 
 
 @method("bdev_null_create", CreateNull, "create_null_bdev", changes=True)
@@ -297,10 +302,15 @@ async def rescan_uring(administration: Administration, params: OneBdev) -> bool:
 
 
 async def _rescan(administration: Administration, name: str) -> bool:
-    with bdev_says():
-        storage, place = bdevs.find(administration.server.config, name)
+    follow: list[tuple[str, int]] = []
+
+    def change(config: Config) -> Config:
+        storage, place = bdevs.find(config, name)
         if storage.store != "file":
             raise NoSuchBdev(f"bdev {name} has no file")
-        follow = [place] if place is not None else []
-        await administration.change(lambda config: bdevs.change(config, name, size=None), follow)
+        follow.extend([place] if place is not None else [])
+        return bdevs.change(config, name, size=None)
+
+    with bdev_says():
+        await administration.change(change, follow)
     return True

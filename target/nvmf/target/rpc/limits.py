@@ -75,22 +75,19 @@ async def set_qos_limit(administration: Administration, params: SetQosLimit) -> 
     ):
         if value is not None:
             wanted[key] = value * factor
-    if params.name in (bdev.name for bdev in administration.server.config.bdevs):
-        await _set_bdev(administration, params.name, wanted)
-    else:
-        await _set(administration, *_called(administration, params.name), wanted)
-    return True
-
-
-async def _set_bdev(administration: Administration, name: str, values: Mapping[str, int]) -> None:
-    """Limit a bdev that is not a namespace yet."""
+    _some(wanted)
 
     def change(config: Config) -> Config:
-        made = _merged(bdevs.find(config, name)[0].limits, values)
-        return bdevs.change(config, name, limits=made)
+        name = params.name  # looked up here, because other requests may be made before this one
+        if name in (each for each, _, _ in bdevs.named(config)):
+            made = _merged(bdevs.find(config, name)[0].limits, wanted)
+            return bdevs.change(config, name, limits=made)
+        nqn, nsid = _called(administration, name)
+        made = _merged(edit.find_namespace(config, nqn, nsid).limits, wanted)
+        return edit.change_namespace(config, nqn, nsid, limits=made)
 
-    _some(values)
     await administration.change(change)
+    return True
 
 
 def _merged(before: LimitsConfig, values: Mapping[str, object]) -> LimitsConfig:
@@ -123,10 +120,7 @@ def _said(made: LimitsConfig) -> Limits:
 
 
 def _called(administration: Administration, name: str) -> tuple[str, int]:
-    """Return the namespace with this bdev, path or UUID."""
-    for each, _, place in bdevs.named(administration.server.config):
-        if each == name and place is not None:
-            return place
+    """Return the namespace with this path or UUID."""
     found: list[tuple[str, int]] = []
     for subsystem in administration.server.core.subsystems.values():
         for nsid, namespace in subsystem.namespaces.items():
