@@ -9,10 +9,11 @@ import pytest
 
 from nvmf.spec import commands
 from nvmf.spec.opcodes import IoOpcode
-from nvmf.spec.properties import Csts, Property
+from nvmf.spec.properties import Cap, Csts, Property, ready_timeout_seconds
 from nvmf.spec.sqe import Sqe
 from nvmf.spec.status import DNR, Status
 from nvmf.target.command.engine import Own
+from nvmf.target.io.pystore import Store
 from nvmf.target.model.controller import Controller
 from nvmf.target.model.queue import Queue
 from support.faketarget import ENABLED, Bench, FakeHandle
@@ -111,6 +112,14 @@ def test_a_shutdown_ends_with_the_commands(reset: bool) -> None:
         one.configure(0)
     one.fence.end()
     assert one.csts() == (Csts() if reset else Csts(rdy=1, shst=2))
+
+
+@pytest.mark.feature("connect")
+def test_a_host_waits_long_enough_for_a_reset() -> None:
+    """CAP.TO is more than the time that a store in Python has for a command."""
+    one = Ends()
+    done = one.bench.do(one.admin, commands.property_get(Property.CAP, 8))
+    assert ready_timeout_seconds(Cap.decode(done.dw0 | done.dw1 << 32)) > Store.time_limit
 
 
 @pytest.mark.feature("connect")

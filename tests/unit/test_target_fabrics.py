@@ -230,10 +230,10 @@ def test_capabilities() -> None:
     queue = bench.queue()
     bench.connect(queue)
     assert Cap.decode(read(bench, queue, Property.CAP, 8)) == Cap(
-        mqes=127, cqr=1, to=15, css_nvm=1, css_sets=1, crwms=1
+        mqes=127, cqr=1, to=60, css_nvm=1, css_sets=1, crwms=1
     )
     assert read(bench, queue, Property.VS) == 0x20000
-    assert Crto.decode(read(bench, queue, Property.CRTO)) == Crto(15, 15)
+    assert Crto.decode(read(bench, queue, Property.CRTO)) == Crto(60, 60)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ ABORT_LIMIT = 3
 """ACL: maximum outstanding Abort commands, 0's based."""
 _RESERVATION_NOTICES = 256
 """Maximum unread notifications; further ones displace the oldest."""
-READY_TIMEOUT = 15
-"""CAP.TO and CRTO, in units of 500 ms."""
+READY_TIMEOUT = 60
+"""CAP.TO and CRTO, in units of 500 ms: a reset waits for commands in progress.  A store in Python
+has 10 s for each by default, and a host that does not move data keeps its connection for 15 s."""
 KEEP_ALIVE_GRANULARITY_MS = 1000
 """KAS, in ms: a timeout is rounded up to a multiple of it."""
 DISCOVERY_KATO_MS = 120_000
