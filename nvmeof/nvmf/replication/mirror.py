@@ -305,7 +305,7 @@ class Mirror:
             self._shell.call(core.lose, index, ReplicaError("it is being replaced"))
             old = await self._shell.exchange(index, replica)
             self._shell.pump()
-            await old.close()
+            await self._shell.release(old)
             try:
                 fresh = await blank() if blank else True
                 await (self._adopt(index) if fresh else self._rejoin(index))

@@ -24,23 +24,9 @@ from nvmf.replication.machine import (
     Spread,
 )
 from nvmf.replication.replica import CarefulReplica, QuickReplica, Replica
-from nvmf.replication.spreader import Spreader, bundles
+from nvmf.replication.spreader import Flight, Spreader, bundles
 
 _log = logging.getLogger(__name__)
-
-
-class Flight:
-    """Writes to several replicas, whose answers the engine counts together."""
-
-    __slots__ = ("legs", "live", "number", "spreads")
-
-    def __init__(self, spreads: list[Spread]) -> None:
-        self.spreads = spreads
-        self.legs = spreads[0].members()
-        self.live = 0
-        """The replicas of which the core was not told yet: a set of bits."""
-        self.number = -1
-        """The number that the engine has given them."""
 
 
 class Shell:
@@ -393,5 +379,12 @@ class Shell:
             self._timer.cancel()
             self._timer = None
         self.core.abandon()
-        for replica in self.replicas:
-            await replica.close()
+        await asyncio.gather(*map(self.release, self.replicas))
+
+    async def release(self, replica: Replica) -> None:
+        """Close a replica, which cannot be waited for longer if its disk hangs."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                await replica.close()
+        except Exception as error:  # the others are closed all the same
+            _log.warning("%s was not closed: %s", replica.name, str(error) or "it does not respond")

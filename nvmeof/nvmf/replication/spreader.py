@@ -47,6 +47,20 @@ def bundles(spreads: list[Spread]) -> list[list[Spread]]:
     return found
 
 
+class Flight:
+    """Writes to several replicas, whose answers the engine counts together."""
+
+    __slots__ = ("legs", "live", "number", "spreads")
+
+    def __init__(self, spreads: list[Spread]) -> None:
+        self.spreads = spreads
+        self.legs = spreads[0].members()
+        self.live = 0
+        """The replicas of which the core was not told yet: a set of bits."""
+        self.number = -1
+        """The number that the engine has given them."""
+
+
 class Spreader:
     """The replicas of a mirror that can be legs of a spread."""
 
