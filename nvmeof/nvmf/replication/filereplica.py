@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from nvmf.replication.filethreads import ThreadedFile
 from nvmf.replication.machine import ReplicaError
 
 T = TypeVar("T")
@@ -32,11 +30,11 @@ class FileReplica:
         self._path = Path(path)
         self.unit = unit
         self.size = 0
-        self._fd = -1
-        self._calls: set[asyncio.Task[None]] = set()
+        self._file: ThreadedFile | None = None
+        self._calls: set[asyncio.Future[Any]] = set()
+        """Calls and tasks that have not ended, even if nobody waits for them."""
         self._waiting: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None
-        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def name(self) -> str:
@@ -44,27 +42,19 @@ class FileReplica:
         return str(self._path)
 
     async def fence(self) -> None:
-        """Open and lock it."""
+        """Open and lock it, when all has ended that was under way."""
         await self.close()
+        self._file = file = ThreadedFile(self._path, _THREADS)
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            raise ReplicaError(f"cannot open {self._path}: {error.strerror}") from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.size = os.lseek(fd, 0, os.SEEK_END) // self.unit * self.unit
-        except OSError as error:
-            os.close(fd)
-            raise ReplicaError(
-                f"cannot lock {self._path}: a different process uses it; end that one first"
-            ) from error
-        self._fd = fd
-        self._threads = ThreadPoolExecutor(_THREADS, "replica")
+            size = await self._result(file.open())
+        except Exception:
+            await self.close()
+            raise
+        self.size = size // self.unit * self.unit
 
     async def read(self, offset: int, length: int) -> bytes:
         """Return bytes."""
-        fd = self._open()
-        data = await self._run(partial(os.pread, fd, length, offset))
+        data = await self._result(self._open().run(lambda fd: os.pread(fd, length, offset)))
         if len(data) != length:
             raise ReplicaError(f"{self._path} ends before byte {offset + length}")
         return data
@@ -79,25 +69,22 @@ class FileReplica:
 
     async def flush(self) -> None:
         """Sync the file."""
-        fd = self._open()
-        await self._shielded(lambda: os.fsync(fd))
+        await self._result(self._open().run(os.fsync))
 
     async def _group(self, data: bytes, offset: int) -> None:
         """Write with all others that come while an earlier group is written: one sync for all."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((data, offset, ended))
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write_groups())
-            self._calls.add(self._writer)
-            self._writer.add_done_callback(self._calls.discard)
+            self._writer = asyncio.create_task(self._write_groups(self._open()))
+            self._note(self._writer)
         await ended
 
-    async def _write_groups(self) -> None:
-        fd = self._fd
+    async def _write_groups(self, file: ThreadedFile) -> None:
         while self._waiting:
             group, self._waiting = self._waiting, []
             try:
-                await self._run(partial(self._write_group, fd, group))
+                await self._result(file.run(partial(self._write_group, group)))
             except Exception as error:  # each of them gets it
                 for _, _, ended in group:
                     if not ended.done():
@@ -107,7 +94,7 @@ class FileReplica:
                 if not ended.done():
                     ended.set_result(None)
 
-    def _write_group(self, fd: int, group: list[_Write]) -> None:
+    def _write_group(self, group: list[_Write], fd: int) -> None:
         try:
             for data, offset, _ in group:
                 if os.pwrite(fd, data, offset) != len(data):
@@ -120,29 +107,39 @@ class FileReplica:
                 f"cannot write: {error.strerror}; free space in the file system"
             ) from error
 
-    async def _shielded(self, work: Callable[[], None]) -> None:
-        """Run work in a thread, which goes on if the caller is cancelled: close() waits for it."""
-        task: asyncio.Task[None] = asyncio.create_task(self._run(work))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-        await asyncio.shield(task)
-
     async def close(self) -> None:
-        """Wait for writes that are under way, and close it."""
-        if self._calls:
-            await asyncio.gather(*self._calls, return_exceptions=True)
-        fd, self._fd = self._fd, -1
-        threads, self._threads = self._threads, None
-        if fd >= 0:
-            os.close(fd)
-        if threads is not None:
-            threads.shutdown(wait=False)
+        """Wait for what is under way, and close it.
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Return the result of work, done by a thread of the replica."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        If this is cancelled, as while a disk hangs, it is closed when its last call has ended.
+        """
+        file, self._file = self._file, None
+        try:
+            await self._all_ended()
+        finally:
+            if file is not None:
+                self._note(file.close())
+        await self._all_ended()
 
-    def _open(self) -> int:
-        if self._fd < 0:
+    async def _all_ended(self) -> None:
+        while self._calls:
+            await asyncio.wait(self._calls)
+
+    async def _result(self, call: asyncio.Future[T]) -> T:
+        """Return the result of a call, which goes on if the caller is cancelled."""
+        self._note(call)
+        await asyncio.wait([call])
+        return call.result()
+
+    def _note(self, call: asyncio.Future[Any]) -> None:
+        self._calls.add(call)
+        call.add_done_callback(self._over)
+
+    def _over(self, call: asyncio.Future[Any]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # perhaps nobody waits for it
+
+    def _open(self) -> ThreadedFile:
+        if self._file is None:
             raise ReplicaError(f"{self._path} is not open")
-        return self._fd
+        return self._file
