@@ -21,7 +21,7 @@ class Clocked:
         self.core.rate = rate
         self.core.clock = lambda: self.now
         self.core.wake = self.waits.append
-        self.core.ops = {Op() for _ in range(operations)}
+        self.core.ops = {Op(): [] for _ in range(operations)}
         self.region = self.core.region(0)
 
     def copy(self, seconds: float) -> float:

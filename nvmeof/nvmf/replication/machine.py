@@ -260,6 +260,9 @@ class Machine:
         if effect.then:
             effect.then(effect)
 
+    def withdraw(self, op: Op) -> None:
+        """Forget what an operation has not begun, because nobody waits for it."""
+
     def issue(self, effect: Effect) -> Effect:
         """Put an effect into the outbox."""
         self.outbox.append(effect)

@@ -16,7 +16,7 @@ from nvmf.replication.machine import (
     ReplicationError,
 )
 from nvmf.replication.mirrorformat import Geometry
-from nvmf.replication.mirrorparts import Page, Region
+from nvmf.replication.mirrorparts import Page, Piece, Region
 
 
 class MirrorState(StrEnum):
@@ -68,8 +68,8 @@ class MirrorBase(LegMachine[Leg]):
         """Headers are being written."""
         self.now = 0.0
         self.turn = 0
-        self.ops: set[Op] = set()
-        """Operations that have not ended."""
+        self.ops: dict[Op, list[Piece]] = {}
+        """Operations that have not ended, with their pieces."""
         self.work = Gate()
         """Opened when there may be something to resynchronise."""
 

@@ -25,6 +25,7 @@ from nvmf.replication.machine import (
     Fenced,
     LegState,
     Op,
+    ReplicationError,
     Spread,
 )
 from nvmf.replication.mirrorbase import MirrorBase
@@ -56,7 +57,7 @@ class MirrorCore(MirrorBase):
             if what is What.READ:
                 result[piece.start - offset : piece.end - offset] = piece.data
             if not left:
-                self.ops.discard(op)
+                self.ops.pop(op, None)
                 op.end(bytes(result))
 
         at = offset
@@ -67,12 +68,24 @@ class MirrorCore(MirrorBase):
             pieces.append(Piece(what, region, at, end, done, part))
             at = end
         left = len(pieces)
-        self.ops.add(op)
+        self.ops[op] = pieces
         for piece in pieces:
             piece.region.waiting.append(piece)
         for piece in pieces:
             self.advance(piece.region)
         return op
+
+    def withdraw(self, op: Op) -> None:
+        """See Machine: a mirror without a quorum would keep all that was ever asked for."""
+        pieces = self.ops.pop(op, None)
+        if pieces is None:
+            return
+        op.end(error=ReplicationError("it was given up"))
+        for piece in list(pieces):
+            region = piece.region
+            if piece in region.waiting:
+                region.waiting.remove(piece)
+                self.advance(region)
 
     # ---- pieces ----
 
@@ -355,7 +368,7 @@ class MirrorCore(MirrorBase):
     def depose(self) -> None:
         """A different writer has taken over: nothing is acknowledged from now on."""
         self.deposed = True
-        ops, self.ops = self.ops, set()
+        ops, self.ops = self.ops, {}
         for op in ops:
             op.end(error=self.refusal())
         self.work.open()

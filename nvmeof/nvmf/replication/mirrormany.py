@@ -52,7 +52,9 @@ class Many:
                 raise ValueError(f"two writes overlap at {at}: write them one after the other")
             before = at
         self._pieces = self._cut()
-        self._under_way = self._bytes_under_way = 0
+        self.begun: list[Piece] = []
+        """The pieces under way."""
+        self._bytes_under_way = 0
         self._feeding = self._all = False
 
     def begin(self) -> None:
@@ -65,20 +67,20 @@ class Many:
             if piece is None:
                 self._all = True
                 break
-            self._under_way += 1
+            self.begun.append(piece)
             self._bytes_under_way += len(piece.data)
             piece.region.waiting.append(piece)
             self._core.advance(piece.region)
         self._feeding = False
-        if self._all and not self._under_way:
-            self._core.ops.discard(self._op)
+        if self._all and not self.begun:
+            self._core.ops.pop(self._op, None)
             self._op.end()
 
     def _room(self) -> bool:
-        return self._under_way < AT_ONCE and self._bytes_under_way < BYTES_AT_ONCE
+        return len(self.begun) < AT_ONCE and self._bytes_under_way < BYTES_AT_ONCE
 
     def _done(self, piece: Piece) -> None:
-        self._under_way -= 1
+        self.begun.remove(piece)
         self._bytes_under_way -= len(piece.data)
         self.begin()
 
@@ -125,6 +127,6 @@ def submit_many(core: MirrorCore, op: Op, offsets: Iterable[int], data: bytes, l
         op.end(error=core.refusal())
         return op
     many = Many(core, op, offsets, data, length)
-    core.ops.add(op)
+    core.ops[op] = many.begun
     many.begin()
     return op

@@ -340,7 +340,7 @@ class Shell:
     # ---- for callers ----
 
     async def ask(self, begin: Callable[[Op], object]) -> object:
-        """Begin an operation and wait for its end; cancelling does not end it.
+        """Begin an operation and wait for its end; cancelling does not end what has begun of it.
 
         Raises:
             ValueError: It cannot be begun: from begin, before the core has changed.
@@ -360,15 +360,21 @@ class Shell:
             else:
                 future.set_result(op.result)
 
+        op = Op(then)
         try:
-            begin(Op(then))
+            begin(op)
         except ValueError:
             self._asked.discard(future)
             raise
         except Exception as error:
             self._stop(error)
         self.pump()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.call(self.core.withdraw, op)
+            self.pump()
+            raise
 
     async def close(self) -> None:
         """End all that is under way, and close the replicas."""
