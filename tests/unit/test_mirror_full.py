@@ -14,6 +14,7 @@ import pytest
 
 import nvmf.target
 from nvmf.initiator import connect
+from nvmf.target import ServerError
 from support.mirrorlab import (
     Remote,
     clean,
@@ -115,3 +116,20 @@ async def test_a_leg_that_fills(tmp_path: Path, small: Path, kind: str) -> None:
         await disk.write(32 * STRIDE - 8, page(33))
     assert data_of(path) == data_of(others[0]) == data_of(others[1])
     assert data_of(path)[STRIDE * 512 :][:4096] == page(2)
+
+
+async def test_a_creation_that_has_failed_is_repeated(tmp_path: Path, small: Path) -> None:
+    """Although a leg has the header of the first attempt, which nobody has ever used."""
+    (local,) = files(tmp_path, 1, SIZE)
+    path = small / "leg"
+    path.touch()
+    os.truncate(path, SIZE)
+    ballast = await asyncio.to_thread(fill, small)
+    text = mirror_text([f'path = "{local}"', f'path = "{path}"'])
+    with pytest.raises(ServerError, match="free space in the file system"):
+        await nvmf.target.serve(text)
+    ballast.unlink()
+    async with nvmf.target.serve(text) as target, connect(target.url) as controller:
+        await controller.namespace(1).write(0, page(1))
+        await clean(target, 2)
+    assert data_of(local) == data_of(path)

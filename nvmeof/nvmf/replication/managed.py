@@ -31,6 +31,7 @@ from nvmf.replication.survey import (
     look,
     release,
     replica_for,
+    unused,
 )
 from nvmf.replication.watching import Watching
 from nvmf.rpc.mirror import MirrorChange, MirrorStatus
@@ -145,7 +146,7 @@ class ManagedMirror(Mirrored):
         )
 
     async def _opened(self, legs: Sequence[LegConfig]) -> Mirror:
-        found = await asyncio.gather(*(look(self._replica(leg)) for leg in legs))
+        found = unused(await asyncio.gather(*(look(self._replica(leg)) for leg in legs)))
         self._away = any(one.away for one in found)
         shape = form_of(found)
         if shape is None:

@@ -197,6 +197,18 @@ async def release(replica: Replica) -> None:
         await replica.close()
 
 
+def unused(found: Sequence[Found]) -> list[Found]:
+    """Return what was found, with blank legs in place of those of a mirror that was never opened.
+
+    Its creation did not end: some legs have a header and others do not.  The first writer, before
+    which there is nothing to lose, has claimed the mirror with epoch 1.
+    """
+    begun = any(one.blank for one in found) and all(
+        one.blank or (one.header is not None and not one.header.epoch) for one in found
+    )
+    return [Found(blank=True) for _ in found] if begun else [*found]
+
+
 def form_of(found: Sequence[Found]) -> Geometry | None:
     """Return the present form of the mirror that most legs belong to."""
     shapes = [one.header.geometry for one in found if one.header and not one.header.fresh]
