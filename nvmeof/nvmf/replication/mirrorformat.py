@@ -21,6 +21,10 @@ NOBODY = 0xFFFF
 SLOT = 4096
 START = 2 * SLOT
 """The offset of the map."""
+BLANK = 1 << 20
+"""Bytes at the start of a blank replica, all zeroes: file systems, such as btrfs (64 KiB), ZFS and
+ISO 9660, leave the first ones free.  A replica with fewer bytes is blank as a whole.
+"""
 MOST = 15
 """Replicas of a mirror: a region's entry has a bit for each, and one for open."""
 OPEN = 1 << 15

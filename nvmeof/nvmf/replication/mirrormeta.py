@@ -27,9 +27,12 @@ class MirrorMeta(MirrorCore):
         try:
             header = Header.best([effect.result for effect in slots])
             if header is None:
-                if not any(any(effect.result) for effect in slots):
-                    raise Blank("it has no valid header of a mirror: it is blank")
-                raise Damaged("it has no valid header of a mirror: it is new, or was overwritten")
+                if any(any(effect.result) for effect in slots):
+                    raise Damaged(
+                        "it has no valid header of a mirror: it is new, or was overwritten"
+                    )
+                yield from self._is_blank(index)
+                return None
             self.legs[index].slot = int(header == Header.decode(slots[1].result))
             shape = header.geometry
             self.fits(index, shape.start + shape.size, shape.block)
@@ -37,6 +40,16 @@ class MirrorMeta(MirrorCore):
             self.lose(index, error)
             return None
         return header
+
+    def _is_blank(self, index: int) -> Steps[None]:
+        """Lose a replica without a header, as blank if it has no other data."""
+        length = min(self.room(index)[0], form.BLANK) - form.START
+        rest = self.read(index, form.START, length)
+        if not (yield from self.all_of([rest])):
+            return
+        if rest.result.strip(b"\0"):
+            raise Damaged("it has no header of a mirror, but other data")
+        raise Blank("it has no valid header of a mirror: it is blank")
 
     def is_later(self, slots: list[bytes]) -> bool:
         """See LegMachine."""

@@ -14,7 +14,7 @@ from nvmf.initiator import ConnectOptions
 from nvmf.replication.filereplica import FileReplica
 from nvmf.replication.machine import Damaged, ReplicaError, ReplicationError
 from nvmf.replication.mapped import MappedReplica, is_device_dax
-from nvmf.replication.mirrorformat import SLOT, START, Geometry, Header
+from nvmf.replication.mirrorformat import BLANK, SLOT, START, Geometry, Header
 from nvmf.replication.replica import NamespaceReplica, Replica
 
 _PATIENCE = 5.0
@@ -105,7 +105,7 @@ class Found:
 
     header: Header | None = None
     blank: bool = False
-    """It has only zeroes where the header should be."""
+    """It has only zeroes where the header should be, and behind it: see mirrorformat.BLANK."""
     why: str = ""
     """Why it cannot be read, or is nothing of a mirror."""
     away: bool = False
@@ -125,6 +125,9 @@ async def look(replica: Replica) -> Found:
             if replica.size < START:
                 return Found(why=f"it has only {replica.size} bytes")
             slots = [await replica.read(at, SLOT) for at in (0, SLOT)]
+            rest = min(replica.size, BLANK) - START
+            if rest and not any(map(any, slots)):
+                slots.append(await replica.read(START, rest))
     except TimeoutError:
         return Found(why=f"it has not answered for {_PATIENCE:g} s", away=True)
     except Exception as error:  # whatever a replica raises, it cannot be used
@@ -135,11 +138,11 @@ async def look(replica: Replica) -> Found:
         return Found(why=str(error))
     if header is not None:
         return Found(header)
-    if not any(map(any, slots)):
+    if not any(slot.strip(b"\0") for slot in slots):
         return Found(blank=True)
     return Found(
         why="it has data that is not of a mirror: if it is not needed, write zeroes over its first "
-        f"{START} bytes"
+        f"{BLANK} bytes"
     )
 
 
@@ -177,7 +180,7 @@ async def examine(
     if found.here and found.header is not None and found.header.geometry.uuid != shape.uuid:
         why = (
             "it belongs to a different mirror; if that is not needed, write zeroes over its first "
-            f"{START} bytes"
+            f"{BLANK} bytes"
         )
     elif found.here and replica.size < needed:
         why = f"it has {replica.size} bytes, and the mirror needs {needed}"

@@ -123,7 +123,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "add-leg",
         add_leg,
         "add a leg to a mirror whose legs are all in sync",
-        "What is on the leg is lost: its first 8 KiB must be zeroes. Commands of hosts wait while\n"
+        "What is on the leg is lost: its first MiB must be zeroes. Commands of hosts wait while\n"
         "the mirror is opened with it.",
         examples=(_example("add-leg", _EXAMPLE), _example("add-leg", "/srv/copy.img --quorum 2")),
     )
@@ -146,7 +146,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "replace-leg",
         replace_leg,
         "replace a leg of a mirror, lost or not",
-        "The new leg must be blank (its first 8 KiB zeroes) or a former leg of this mirror, and\n"
+        "The new leg must be blank (its first MiB zeroes) or a former leg of this mirror, and\n"
         "is copied as a whole; if it is the same leg by a different address, only in part.",
         examples=(_example("replace-leg", f"/srv/copy.img {_EXAMPLE}"),),
     )
