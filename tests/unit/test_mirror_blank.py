@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import nvmf.target
 from nvmf.initiator import connect
+from nvmf.replication import FileReplica, ReplicaError
 from nvmf.target import ServerError
 from support.mirrorlab import clean, leg_of, mirror_text, until
 from support.replicas import files
@@ -46,3 +51,37 @@ async def test_a_leg_that_comes_back(tmp_path: Path) -> None:
         assert "other data" in (leg_of(target, str(paths[2]))["reason"] or "")
         await controller.namespace(1).write(0, bytes(4096))
     assert paths[2].read_bytes() == content
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[str]:
+    """A block device."""
+    path = tmp_path / "device"
+    path.write_bytes(bytes(SIZE))
+    made = subprocess.run(
+        ["losetup", "--find", "--show", path], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
+    name = made.stdout.strip()
+    try:
+        yield name
+    finally:
+        subprocess.run(["losetup", "--detach", name], check=True)
+
+
+async def test_a_disk_that_is_in_use(device: str) -> None:
+    """As a mounted one is."""
+    replica = FileReplica(device)
+    mounted = os.open(device, os.O_RDWR | os.O_EXCL)
+    try:
+        with pytest.raises(ReplicaError, match="it is mounted, or held by another program"):
+            await replica.fence()
+    finally:
+        os.close(mounted)
+    await replica.fence()
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EBUSY)):
+            os.open(device, os.O_RDWR | os.O_EXCL)
+    finally:
+        await replica.close()

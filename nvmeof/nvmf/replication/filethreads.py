@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -117,10 +119,14 @@ def _serve(todo: SimpleQueue[Callable[[], None] | None]) -> None:
 
 
 def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        if stat.S_ISBLK(os.stat(path).st_mode):
+            flags |= os.O_EXCL  # refuses a disk that is mounted
+        fd = os.open(path, flags)
     except OSError as error:
-        raise ReplicaError(f"cannot open {path}: {error.strerror}") from error
+        used = ": it is mounted, or held by another program" if error.errno == errno.EBUSY else ""
+        raise ReplicaError(f"cannot open {path}: {error.strerror}{used}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
