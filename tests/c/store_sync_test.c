@@ -4,6 +4,8 @@
  *
  * This program has a model in place of fdatasync, pwritev2 and the submission to io_uring: the media have what the
  * file had when a sync began, and what was written with RWF_DSYNC.  The proof can fail: without syncs, nothing is there.
+ *
+ * It also has the kernel's reports of writeback that has failed in the background: one to each open file.
  */
 #include <dlfcn.h>
 #include <liburing.h>
@@ -17,6 +19,21 @@ static uint8_t media[FILE_BYTES];
 static int file = -1;			/* the test's own descriptor */
 static bool left_out;			/* syncs do nothing */
 static _Atomic unsigned syncs;
+
+enum { FILES = 1024 };
+
+static unsigned failures;		/* of writeback, so far */
+static unsigned reported[FILES];	/* to each open file */
+
+/* As fsync and a write with RWF_DSYNC do, at their end. */
+static bool model_fails(int fd)
+{
+	if (fd < 0 || fd >= FILES || reported[fd] == failures)
+		return false;
+	reported[fd] = failures;
+	errno = ENOSPC;
+	return true;
+}
 
 static void model_sync(void)
 {
@@ -34,9 +51,8 @@ static void model_write(uint64_t at, const void *data, size_t length)
 
 int fdatasync(int fd)
 {
-	(void)fd;
 	model_sync();
-	return 0;
+	return model_fails(fd) ? -1 : 0;
 }
 
 ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t at, int flags)
@@ -44,7 +60,7 @@ ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t at, int flags
 	if (flags & RWF_DSYNC)
 		for (int i = 0; i < count; i++)
 			model_write((uint64_t)at, iov[i].iov_base, iov[i].iov_len);
-	return pwritev(fd, iov, count, at);
+	return flags & RWF_DSYNC && model_fails(fd) ? -1 : pwritev(fd, iov, count, at);
 }
 
 static void model_submit(const struct io_uring *ring)
@@ -165,6 +181,34 @@ static void store_holds(const char *kind, const char *engine)
 	close(file);
 }
 
+/* A write with FUA is told of the failure, which may be one of earlier writes. */
+static void failures_are_kept(const char *kind)
+{
+	static _Alignas(4096) uint8_t data[4096];
+	const char *path = make_file(folder, "fails", FILE_BYTES);
+	struct store_ring *ring = store_ring_create(8, err, sizeof(err));
+	struct store *store = open_store(kind, path, FILE_BYTES, 4096, 0, false);
+	uint16_t write, later, flush, again, blocking;
+
+	snprintf(context, sizeof(context), "%s, writeback fails", kind);
+	file = open(path, O_RDWR | O_CLOEXEC);
+	if (check(ring && store && file >= 0, "opens")) {
+		failures++;
+		write = run(ring, store, STORE_WRITE, 0, 4096, data, STORE_IO_FUA);
+		later = run(ring, store, STORE_WRITE, 0, 4096, data, STORE_IO_FUA);
+		flush = run(ring, store, STORE_FLUSH, 0, 0, NULL, 0);
+		again = run(ring, store, STORE_FLUSH, 0, 0, NULL, 0);
+		blocking = store_flush(store);
+		check(write == NVME_CAPACITY_EXCEEDED && !later, "the write with FUA fails once (%#x, %#x)", write,
+		      later);
+		check(flush == NVME_CAPACITY_EXCEEDED && again == NVME_WRITE_FAULT && blocking == again,
+		      "each flush fails (%#x, %#x, %#x)", flush, again, blocking);
+	}
+	close_store(ring, store);
+	store_ring_destroy(ring);
+	close(file);
+}
+
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -182,6 +226,8 @@ int main(int argc, char **argv)
 	setenv("NVMF_NO_IO_URING", "1", 1);
 	store_holds("file", "worker threads");
 	store_holds("pmem", "worker threads");
+	failures_are_kept("file");
+	failures_are_kept("pmem");
 	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
 	if (system(command))
 		printf("could not remove %s\n", folder);

@@ -113,6 +113,7 @@ void store_call_next(const struct store_io *io, struct store_call *call)
 		break;
 	case STORE_STEP_SYNC:
 		call->type = STORE_CALL_SYNC;
+		call->fd = store_sync_fd(store);
 		/* A map's FUA write syncs its own range; zeroes of a file changed its extents. */
 		if (io->op == STORE_FLUSH || !store->map)
 			call->offset = call->length = 0;

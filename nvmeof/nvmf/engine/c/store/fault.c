@@ -112,7 +112,7 @@ struct store *store_fault(struct store *inner, const struct store_fault_options 
 	store->redo = NULL;
 	store->said = NULL;
 	store->map_length = 0;
-	store->fd = store->page_cache_fd = -1;
+	store->fd = store->page_cache_fd = store->sync_fd = -1;
 	store->ops = &fault_ops;
 	store->own = fault;
 	fault->inner = inner;

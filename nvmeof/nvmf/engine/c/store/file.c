@@ -128,6 +128,13 @@ static int file_choose_direct(struct store *store, const struct store_options *o
 			    backing->volatile_memory ? " (tmpfs)" : "", strerror(-rc));
 }
 
+void store_file_open_sync(struct store *store)
+{
+	int fd = store->read_only ? -1 : store_reopen(store->fd, store->path, O_RDWR);
+
+	store->sync_fd = fd < 0 ? -1 : fd;
+}
+
 struct store *store_file_open(const struct store_options *options, char *err, size_t len)
 {
 	struct store_backing backing;
@@ -147,6 +154,7 @@ struct store *store_file_open(const struct store_options *options, char *err, si
 		store_close(store);
 		return NULL;
 	}
+	store_file_open_sync(store);
 	store->physical_block_size = file_physical_block_size(&backing, options->block_size);
 	store->volatile_write_cache = !options->read_only;
 	store->deallocate = !options->read_only && file_can_deallocate(&backing);

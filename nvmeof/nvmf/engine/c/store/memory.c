@@ -97,7 +97,7 @@ uint16_t store_flush(struct store *store)
 
 	if (store->fd < 0 || store->read_only || (store->map && !store_needs_sync(store)))
 		return NVME_SUCCESS;
-	while (store_call_result(&io, fdatasync(store->fd) ? -errno : 0))
+	while (store_call_result(&io, fdatasync(store_sync_fd(store)) ? -errno : 0))
 		;
 	return io.status;
 }

@@ -257,6 +257,8 @@ static int pmem_open_file(struct store *store, const struct store_options *optio
 	if (!rc && kind == PMEM_TMPFS)
 		return pmem_map(store, backing, err, len);
 	store->ops = &store_file_ops;
+	if (!rc)
+		store_file_open_sync(store);
 	return rc;
 }
 

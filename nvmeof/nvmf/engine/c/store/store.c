@@ -49,7 +49,7 @@ struct store *store_new(enum store_kind kind, const struct store_options *option
 	store->alignment = 1;
 	store->read_only = options->read_only;
 	store->fd = -1;
-	store->page_cache_fd = -1;
+	store->page_cache_fd = store->sync_fd = -1;
 	store->ops = ops;
 	store->line = store_line_take();
 	store->place = store->line;
@@ -129,6 +129,8 @@ void store_close(struct store *store)
 	free(store->said);
 	if (store->page_cache_fd >= 0)
 		close(store->page_cache_fd);
+	if (store->sync_fd >= 0)
+		close(store->sync_fd);
 	if (store->fd >= 0)
 		close(store->fd);
 	store_line_give(store->line);

@@ -106,6 +106,7 @@ struct store {
 	uint64_t number;		/* unique in the process, from 1: identifies the owner of fd */
 	int fd;				/* file, pmem; else -1 */
 	int page_cache_fd;		/* direct: the same file for unaligned buffers; else -1 */
+	int sync_fd;			/* the same file for syncs alone: see store_sync_fd(); or -1 */
 	const struct store_ops *ops;
 	void *own;			/* data of the kind */
 };

@@ -71,6 +71,17 @@ int store_direct_probe(const struct store_backing *backing, uint32_t block_size,
 /* Open the same file again with these flags. */
 int store_reopen(int fd, const char *path, int flags);
 
+/*
+ * The kernel reports a failed writeback once to each open file, and a write with FUA takes the report for earlier
+ * writes, too: so syncs have an open file of their own, or a later flush would succeed.
+ */
+static inline int store_sync_fd(const struct store *store)
+{
+	return store->sync_fd < 0 ? store->fd : store->sync_fd;
+}
+/* file.c: open it, if that is possible. */
+void store_file_open_sync(struct store *store);
+
 /* file.c: a store without a map, with direct or buffered I/O. */
 extern const struct store_ops store_file_ops;
 /* memory.c: submit and piece of every store that has a map. */
