@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 import nvmf.target
 from nvmf.initiator import connect
+from nvmf.replication import FileReplica
 from nvmf.target import ServerError
 from support.mirrorlab import (
     Remote,
@@ -133,3 +135,42 @@ async def test_a_creation_that_has_failed_is_repeated(tmp_path: Path, small: Pat
         await controller.namespace(1).write(0, page(1))
         await clean(target, 2)
     assert data_of(local) == data_of(path)
+
+
+@pytest.fixture
+def thin(small: Path) -> Iterator[Path]:
+    """A block device that has room only for what the small file system can hold."""
+    path = small / "device"
+    path.touch()
+    os.truncate(path, SIZE)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", path], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
+    device = Path(made.stdout.strip())
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+async def test_what_could_not_be_written_is_not_read(small: Path, thin: Path) -> None:
+    """The page cache still has it, and after a power failure nothing would."""
+    held = os.open(thin, os.O_RDONLY)  # its page cache stays when the replica is closed
+    replica = FileReplica(thin)
+    try:
+        await replica.fence()
+        ballast = await asyncio.to_thread(fill, small)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await replica.write(1 << 20, page(1))
+        ballast.unlink()
+        await replica.fence()
+        await replica.flush()
+        assert await replica.read(1 << 20, 4096) == bytes(4096)
+        await replica.write(1 << 20, page(2))
+        assert await replica.read(1 << 20, 4096) == page(2)
+    finally:
+        await replica.close()
+        os.close(held)
+    assert (small / "device").read_bytes()[1 << 20 :][:4096] == page(2)

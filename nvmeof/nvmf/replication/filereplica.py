@@ -68,8 +68,8 @@ class FileReplica:
         await self._group(data, offset)
 
     async def flush(self) -> None:
-        """Sync the file."""
-        await self._result(self._open().run(os.fsync))
+        """Sync the file, and read from the disk what it has."""
+        await self._result(self._open().run(_sync))
 
     async def _group(self, data: bytes, offset: int) -> None:
         """Write with all others that come while an earlier group is written: one sync for all."""
@@ -143,3 +143,9 @@ class FileReplica:
         if self._file is None:
             raise ReplicaError(f"{self._path} is not open")
         return self._file
+
+
+def _sync(fd: int) -> None:
+    os.fsync(fd)
+    # After a sync that failed, the page cache has what the disk does not, as if it was written.
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
