@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ import pytest
 from nvmf.config import loads
 from nvmf.target.io.stores import ServerError
 from nvmf.target.lasting.generation import FILE, RESERVE, Generation
-from nvmf.target.lasting.state import DamagedState, state_folder, unseal, write_atomically
+from nvmf.target.lasting.state import (
+    DamagedState,
+    make_folder,
+    remove,
+    state_folder,
+    unseal,
+    write_atomically,
+)
 from nvmf.target.service.starting import serve
 
 
@@ -162,6 +170,35 @@ def test_write_failure_keeps_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyP
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert [item.name for item in tmp_path.iterdir()] == ["state"]
+
+
+def test_an_attempt_after_a_failed_sync_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or what a host was told is stored would not survive a power failure."""
+    synced: list[Path] = []
+    fails = True
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if fails and path.is_dir():
+            raise OSError(5, "the disk fails")
+        real(fd)
+        synced.append(path)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder = tmp_path / "reservations"
+    path = folder / "one"
+    for work in (partial(make_folder, folder), partial(remove, path)):
+        fails = True
+        with pytest.raises(OSError, match="the disk fails"):
+            work()
+        fails = False
+        synced.clear()
+        work()
+        assert (folder if work.func is remove else tmp_path) in synced
+        path.touch()
 
 
 def test_which_folder(tmp_path: Path) -> None:

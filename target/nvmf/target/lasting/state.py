@@ -92,16 +92,21 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file durably, if it exists; may block.  Raise OSError on failure."""
+    path.unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-        _sync(path.parent)
+        _sync(path.parent)  # also if an attempt before this one has removed it, and then failed
 
 
 def make_folder(folder: Path) -> None:
     """Create a subfolder of the state folder if missing; may block.  Raise OSError on failure."""
     if not folder.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync(folder.parent)
+        try:
+            _sync(folder.parent)
+        except BaseException:  # the next attempt makes it again, and syncs it
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            raise
 
 
 def _sync(folder: Path) -> None:
