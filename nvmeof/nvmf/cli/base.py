@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import io
 import json
 import math
 import os
 import re
+import select
 import shutil
 import sys
 import textwrap
@@ -114,13 +117,31 @@ def drop_stdout() -> None:
 def read_or_stdin(name: str) -> str:
     """Return the text of a file, or of stdin for -; raise OSError, also for a device."""
     if name == "-":
-        return sys.stdin.read()
+        return stdin_text()
     from pathlib import Path
 
     from nvmf.paths import refuse_device
 
     refuse_device(Path(name))
     return Path(name).read_text()
+
+
+def stdin_text() -> str:
+    """Return the text of stdin to its end, also if reads of it do not block; raise OSError."""
+    try:
+        number = sys.stdin.fileno()
+        if os.get_blocking(number):
+            return sys.stdin.read()
+    except io.UnsupportedOperation:  # not a file
+        return sys.stdin.read()
+    waiting, data = select.poll(), bytearray()
+    waiting.register(number, select.POLLIN)
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            if not (piece := os.read(number, 65536)):
+                return data.decode(sys.stdin.encoding, sys.stdin.errors or "strict")
+            data += piece
+        waiting.poll()
 
 
 def printable(text: str) -> str:

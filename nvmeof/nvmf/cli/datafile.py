@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 from typing import BinaryIO
@@ -43,6 +44,9 @@ def get_data(source: BinaryIO, view: memoryview, most: int) -> int:
         try:
             with view[done:most] as part:
                 count = source.readinto(part)  # type: ignore[attr-defined]
+            if count is None:  # it does not block, and has no data yet
+                _wait(source, select.POLLIN)
+                continue
         except OSError as error:
             name = source.name if isinstance(source.name, str) else "stdin"
             raise CliError(f"cannot read {name}: {error.strerror}") from None
@@ -52,15 +56,34 @@ def get_data(source: BinaryIO, view: memoryview, most: int) -> int:
     return done
 
 
+def take_data(source: BinaryIO, most: int) -> bytes:
+    """Return the first most bytes of the source, or all that it has."""
+    data = bytearray(most)
+    with memoryview(data) as view:
+        count = get_data(source, view, most)
+    return bytes(data[:count])
+
+
 def put_data(out: BinaryIO, view: memoryview, count: int) -> None:
     """Write the first count bytes of the view, without keeping a slice."""
     try:
         done = 0
         while done < count:
             with view[done:count] as part:
-                done += out.write(part)
+                written: int | None = out.write(part)
+            if written is None:  # it does not block, and has no room yet
+                _wait(out, select.POLLOUT)
+            else:
+                done += written
     except BrokenPipeError:
         raise
     except OSError as error:
         name = out.name if isinstance(out.name, str) else "stdout"
         raise CliError(f"cannot write to {name}: {error.strerror}") from None
+
+
+def _wait(file: BinaryIO, event: int) -> None:
+    """Wait for a file that another program has set to non-blocking mode."""
+    waiting = select.poll()
+    waiting.register(file.fileno(), event)
+    waiting.poll()

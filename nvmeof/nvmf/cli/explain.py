@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +22,7 @@ from nvmf.cli.base import (
     number_argument,
     printable,
 )
+from nvmf.cli.datafile import open_data, take_data
 from nvmf.cli.output import counted, print_fields, print_json, print_table
 from nvmf.paths import refuse_device
 
@@ -66,13 +66,14 @@ def add_commands(subparsers: Subparsers) -> None:
 def read(name: str) -> bytes:
     """Return the content of a capture file."""
     if name == "-":
-        data = _read(sys.stdin.buffer)
+        with open_data(name, "rb") as file:
+            data = _read(file)
     else:
         path = Path(name)
         refuse_device(path)
         if path.is_file() and path.stat().st_size > FILE_MOST:
             raise CliError(f"{name} has more than {FILE_MOST} bytes: split it (editcap -c)")
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             data = _read(file)
     if len(data) > FILE_MOST:
         raise CliError(f"{name} has more than {FILE_MOST} bytes: split it (editcap -c)")
@@ -83,7 +84,9 @@ def _read(file: BinaryIO) -> bytes:
     """Return the content, or one byte more than allowed; in pieces, because read() with a size
     reserves memory for all of it."""
     data = bytearray()
-    while len(data) <= FILE_MOST and (piece := file.read(min(_PIECE, FILE_MOST + 1 - len(data)))):
+    while len(data) <= FILE_MOST and (
+        piece := take_data(file, min(_PIECE, FILE_MOST + 1 - len(data)))
+    ):
         data += piece
     return bytes(data)
 

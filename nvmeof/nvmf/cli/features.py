@@ -8,7 +8,7 @@ import argparse
 from nvmf.cli.admin import add_admin_command, on_controller
 from nvmf.cli.base import CliError, Command, Subparsers, UsageError, nsid_argument, number_argument
 from nvmf.cli.common import as_nvme_cli, with_url
-from nvmf.cli.datafile import open_data
+from nvmf.cli.datafile import open_data, take_data
 from nvmf.cli.human import (
     FEATURES,
     add_human,
@@ -236,7 +236,8 @@ def _structure(args: argparse.Namespace) -> bytes:
     if args.data is None:
         return b""
     with open_data(args.data, "rb") as file:
-        data = file.read(_LONGEST if args.data_len is None else min(args.data_len, _LONGEST))
+        most = _LONGEST if args.data_len is None else min(args.data_len, _LONGEST)
+        data = take_data(file, most)
     if not data or (args.data_len is not None and len(data) < args.data_len):
         raise CliError(f"{args.data} has {len(data)} bytes, too few for --data")
     return data

@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 
-from nvmf.cli.base import EXIT_OK, Subparsers, UsageError
+from nvmf.cli.base import EXIT_OK, Subparsers, UsageError, stdin_text
 from nvmf.cli.output import print_json
 from nvmf.cli.target.client import add_rpc_command, target
 from nvmf.json import JSON
@@ -75,7 +75,7 @@ def _parsed(text: str | None) -> dict[str, JSON]:
     if text is None:
         return {}
     try:
-        found: JSON = json.loads(sys.stdin.read() if text == "-" else text)
+        found: JSON = json.loads(stdin_text() if text == "-" else text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the parameters are not JSON: {error}") from None
     if not isinstance(found, dict):

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from nvmf.cli.base import CliError, UsageError
+from nvmf.cli.base import CliError, UsageError, stdin_text
 from nvmf.cli.output import size_text
 from nvmf.config.advice import machine_memory
 from nvmf.config.base import Loc
@@ -43,7 +42,7 @@ def quick_config(args: argparse.Namespace) -> tuple[Config, str] | None:
             raise UsageError(f"--{given[0]} replaces a configuration: omit {args.config}")
         if args.config != "-":
             return None
-        return loads(sys.stdin.read(), "stdin", base=Path.cwd()), "stdin"
+        return loads(stdin_text(), "stdin", base=Path.cwd()), "stdin"
     if not spaces:
         raise UsageError(
             "specify a configuration file, -, or --ram SIZE, --file or --pmem PATH, --python NAME"
