@@ -15,8 +15,9 @@ from typing_extensions import Buffer
 
 from nvmf import engine
 from nvmf.auth import Key
-from nvmf.initiator import TransportId
+from nvmf.initiator import ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import DeviceKind
 from nvmf.pmem.gathering import all_of
 from nvmf.pmem.opening import Secrets, accepted_depth, open_range, refusal
 from nvmf.pmem.path import Path
@@ -40,6 +41,11 @@ _WORD = 8
 """Bytes of a tail word."""
 _PERSIST = 1 << 30
 """Bytes of one request to make a range persistent."""
+
+
+def _device(kind: DeviceKind) -> Literal["iwarp", "roce", "system"]:
+    """Return the device of an option, whose default is that of NVMe queues."""
+    return "iwarp" if kind == "auto" else kind
 
 
 class RemoteMemory(Path):
@@ -76,14 +82,17 @@ class RemoteMemory(Path):
         hostnqn: str | None = None,
         hostid: str | None = None,
         host_traddr: str | None = None,
-        device: Literal["iwarp", "roce", "system"] = "iwarp",
+        device: Literal["iwarp", "roce", "system"] | None = None,
         depth: int = 16,
         slot_bytes: int = 65536,
-        connect_timeout: float = 10.0,
+        connect_timeout: float | None = None,
         dhchap_secret: Key | str | None = None,
         dhchap_ctrl_secret: Key | str | None = None,
     ) -> Self:
         """Open a namespace as memory.
+
+        hostnqn, hostid, host_traddr, device, connect_timeout and the files of keys may also be
+        options of the URL, over which arguments take precedence; its other options are of queues.
 
         Args:
             method: How writes become persistent.
@@ -92,12 +101,13 @@ class RemoteMemory(Path):
             read_only: Ask for no right to write.
             depth: Operations outstanding, 1 to 128; the target may accept fewer.
             slot_bytes: Bytes of an operation; longer data is split.
-            connect_timeout: Seconds for the connection, and again for the answer.
+            device: The RDMA device (default: iwarp).
+            connect_timeout: Seconds for the connection, and again for the answer (default: 10).
             dhchap_secret: This host's key, for a target that asks it to authenticate.
             dhchap_ctrl_secret: The target's key: the target must prove that it has it.
 
         Raises:
-            ValueError: There is no such method of remote memory.
+            ValueError: There is no such method of remote memory, or a key cannot be read.
             MethodRefused: The target does not confirm an assumption of the method, or this host's
                 device cannot do it.
             AuthenticationError: This host or the target could not be authenticated.
@@ -109,18 +119,22 @@ class RemoteMemory(Path):
                 f"{', '.join(MEMORY_METHODS)}"
             )
         place = TransportId.of(where)
-        host = host_identity(hostnqn, hostid)
-        secrets = Secrets.of(dhchap_secret, dhchap_ctrl_secret)
+        options = ConnectOptions().with_options(place.options)
+        host = host_identity(hostnqn or options.hostnqn, hostid or options.hostid)
+        keys = options.keys()
+        secrets = Secrets.of(dhchap_secret or keys[0], dhchap_ctrl_secret or keys[1])
+        kind = device or _device(options.device)
+        seconds = options.connect_timeout if connect_timeout is None else connect_timeout
         request = Request(depth=depth).encode()
         client = await asyncio.to_thread(
             lambda: engine.MemoryClient(
-                kind=device,
+                kind=kind,
                 traddr=place.traddr,
                 trsvcid=place.trsvcid,
-                host_traddr=host_traddr,
+                host_traddr=host_traddr or options.host_traddr,
                 depth=depth,
                 slot_bytes=slot_bytes,
-                timeout_ms=int(connect_timeout * 1000),
+                timeout_ms=int(seconds * 1000),
                 private_data=request,
             )
         )
@@ -128,7 +142,7 @@ class RemoteMemory(Path):
             if method in FLUSH_METHODS and not client.flushes:
                 raise MethodRefused(
                     errno.EOPNOTSUPP,
-                    f"{method} needs RDMA FLUSH, which the {device} device of this host does not "
+                    f"{method} needs RDMA FLUSH, which the {kind} device of this host does not "
                     "have: the roce device has it",
                 )
             accepted = accepted_depth(client.reply, place)
@@ -139,7 +153,7 @@ class RemoteMemory(Path):
                 subnqn=place.subnqn,
                 hostnqn=host.nqn,
             )
-            async with asyncio.timeout(connect_timeout):
+            async with asyncio.timeout(seconds):
                 opened = await open_range(client, place, ask, secrets)
             if opened.status:
                 raise refusal(opened, nsid, place)
@@ -156,7 +170,7 @@ class RemoteMemory(Path):
             raise TimeoutError(
                 errno.ETIMEDOUT,
                 f"cannot open namespace {nsid} of {place.subnqn} as memory: {place.endpoint} has "
-                f"not answered within {connect_timeout:g} s",
+                f"not answered within {seconds:g} s",
             ) from None
         except BaseException:
             client.close()
