@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from nvmf.auth.key import read_key
-from nvmf.config.models import Config
+from nvmf.config.models import Config, SubsystemConfig
 from nvmf.spec.nqn import DISCOVERY_NQN, nqn_advice
 
 
@@ -55,6 +55,7 @@ def advice(
             for nsid, namespace in subsystem.numbered()
             if namespace.path is not None and not (namespace.hotplug or namespace.path.exists())
         ]
+        found += _legs(subsystem, key_files)
         for host in subsystem.host_tables:
             if not (host.authenticates and key_files):
                 continue
@@ -66,6 +67,19 @@ def advice(
         if bdev.path is not None and not bdev.path.exists()
     ]
     return found + names_advice(config) + _memory(config)
+
+
+def _legs(subsystem: SubsystemConfig, key_files: bool) -> list[str]:
+    """Return a message for each file of a mirror's leg that is missing or cannot be used."""
+    found: list[str] = []
+    for nsid, namespace in subsystem.numbered():
+        of = f"namespace {nsid} of {subsystem.nqn}"
+        for leg in namespace.legs:
+            if leg.path is not None and not leg.path.exists():
+                found.append(f"{leg.path} (leg of {of}) does not exist")
+            for path in (leg.dhchap_key_file, leg.dhchap_ctrl_key_file) if key_files else ():
+                found += _key_file(path, f"key of leg {leg.name} of {of}")
+    return found
 
 
 def names_advice(config: Config) -> list[str]:

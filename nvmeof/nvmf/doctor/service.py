@@ -16,6 +16,8 @@ from nvmf.doctor.machine import Finding, Level, Machine
 _ROOM = 1 << 20
 """Upper limit for the files of the state folder in bytes, unless there are very many namespaces."""
 
+_KEYS = ("dhchap_key_file", "dhchap_ctrl_key_file")
+
 
 def state(machine: Machine, config: Config | None) -> Iterator[Finding]:
     """Check that the state folder, for state that persists across restarts, can be written."""
@@ -45,13 +47,20 @@ def _state(text: str, remedy: str) -> Finding:
 
 
 def keys(machine: Machine, config: Config | None) -> Iterator[Finding]:
-    """Check that the hosts' key files can be read; credentials exist only in systemd's service."""
+    """Check that key files of hosts and of mirrors' legs can be read; credentials exist only in
+    systemd's service.
+    """
     for subsystem in config.subsystems if config else ():
         for host in subsystem.host_tables:
-            for name in ("dhchap_key", "dhchap_ctrl_key"):
-                path = getattr(host, f"{name}_file")
-                if path is not None:
-                    yield _key(f"{name}_file of {host.nqn} ({subsystem.nqn})", path)
+            for name in _KEYS:
+                if (path := getattr(host, name)) is not None:
+                    yield _key(f"{name} of {host.nqn} ({subsystem.nqn})", path)
+        for nsid, namespace in subsystem.numbered():
+            for leg in namespace.legs:
+                for name in _KEYS:
+                    if (path := getattr(leg, name)) is not None:
+                        where = f"{name} of leg {leg.name} of namespace {nsid}"
+                        yield _key(f"{where} ({subsystem.nqn})", path)
 
 
 def _key(where: str, path: Path) -> Finding:

@@ -9,22 +9,31 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from nvmf.config.models import Config, NamespaceConfig
+from nvmf.config.models import BdevConfig, Config, NamespaceConfig
 from nvmf.config.units import format_size
 from nvmf.doctor.machine import Finding, Level, Machine
+
+_UNUSABLE = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+"""Kinds of files that no store uses; to open a pipe may take forever."""
 
 
 def stores(machine: Machine, config: Config | None) -> Iterator[Finding]:
     """Check that each file or device exists, can be opened, is not in use, and has space."""
     for subsystem in config.subsystems if config else ():
         for nsid, namespace in subsystem.numbered():
+            where = f"namespace {nsid} of {subsystem.nqn}"
             if namespace.path is not None:
-                where = f"namespace {nsid} of {subsystem.nqn}"
                 yield from _store(machine, where, namespace, namespace.path)
+            for leg in namespace.legs:
+                if leg.path is not None:
+                    yield from _store(machine, f"leg of {where}", namespace, leg.path)
+    for bdev in config.bdevs if config else ():
+        if bdev.path is not None:
+            yield from _store(machine, f"bdev {bdev.name}", bdev, bdev.path)
 
 
 def _store(
-    machine: Machine, where: str, namespace: NamespaceConfig, path: Path
+    machine: Machine, where: str, namespace: NamespaceConfig | BdevConfig, path: Path
 ) -> Iterator[Finding]:
     try:
         found = path.stat()
@@ -32,8 +41,15 @@ def _store(
         text = f"{where}: {path}: {error.strerror}"
         remedy = "Correct the path."
         if error.errno == errno.ENOENT:
-            remedy = _absent(path, namespace.size)
+            remedy = _absent(path, None if namespace.store == "mirror" else namespace.size)
         yield Finding("storage", Level.PROBLEM, text, remedy)
+        return
+    kind = _UNUSABLE.get(stat.S_IFMT(found.st_mode))
+    if namespace.store == "file" and stat.S_ISCHR(found.st_mode):
+        kind = "a character device"
+    if kind is not None:
+        text = f"{where}: {path} is {kind}"
+        yield Finding("storage", Level.PROBLEM, text, "Correct the path.")
         return
     try:
         # O_EXCL on a block device fails if it is mounted or part of another device.
@@ -68,7 +84,11 @@ def _not_opened(where: str, path: Path, error: OSError) -> Finding:
 
 
 def _block_device(
-    machine: Machine, where: str, namespace: NamespaceConfig, path: Path, found: os.stat_result
+    machine: Machine,
+    where: str,
+    namespace: NamespaceConfig | BdevConfig,
+    path: Path,
+    found: os.stat_result,
 ) -> Iterator[Finding]:
     queue = f"/sys/dev/block/{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}/queue"
     logical = int(machine.read(f"{queue}/logical_block_size") or 512)
@@ -93,7 +113,7 @@ def _block_device(
 
 
 def _regular(
-    where: str, namespace: NamespaceConfig, path: Path, found: os.stat_result
+    where: str, namespace: NamespaceConfig | BdevConfig, path: Path, found: os.stat_result
 ) -> Iterator[Finding]:
     room = os.statvfs(path)
     free = room.f_bavail * room.f_frsize
