@@ -85,6 +85,8 @@ def test_defaults(capfd: pytest.CaptureFixture[str], command: str, words: list[s
             "the discovery subsystem has no namespaces",
         ),
         (["discover", url(1)], f"remove {NQN} from the URL"),
+        (["get-log", url(1), "-i", "2", "-l", "8", "--lsp", "128"], "--lsp must be 0 to 127, not"),
+        (["get-log", url(1), "-i", "2", "-l", "8", "--lpo", hex(1 << 64)], "--lpo must be at most"),
         (["bench", url(1), "--cpu", "70000"], "requires CPU 70000, but this process can only use"),
         (["bench", url(1), "--runtime", "inf"], "'inf' is not a time"),
         (["bench", url(1), "--read-percent", "5"], "unrecognized arguments: --read-percent 5"),

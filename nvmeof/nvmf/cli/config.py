@@ -60,8 +60,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "export",
         export,
         "convert a configuration to nvmetcli's file",
-        "Settings that the kernel's target lacks are listed on stderr; the exit status is still "
-        "same.",
+        "Settings that the kernel's target lacks are listed on stderr; the exit status is still 0.",
         examples=("nvmeof config export target.toml > config.json",),
     )
     parser.add_argument("config", metavar="CONFIG", help="a TOML file")

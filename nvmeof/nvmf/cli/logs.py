@@ -25,6 +25,7 @@ from nvmf.spec.opcodes import LogId
 _MOST = 16 << 20
 """Maximum bytes of get-log."""
 _MOST_LSP = 0x7F
+_MOST_LPO = 1 << 64
 _MOST_ANA = 1 << 20
 """Maximum bytes of the ANA log page, whatever the controller claims."""
 
@@ -253,6 +254,10 @@ def page(args: argparse.Namespace) -> int:
         raise UsageError(
             f"--log-len and --lpo must be multiples of 4 bytes, and --log-len at most {_MOST}"
         )
+    if args.lpo + args.log_len > _MOST_LPO:
+        raise UsageError(f"--lpo must be at most {_MOST_LPO - args.log_len:#x}, not {args.lpo:#x}")
+    if args.lsp > _MOST_LSP:
+        raise UsageError(f"--lsp must be 0 to {_MOST_LSP}, not {args.lsp}")
     check_raw(args)
 
     async def work(controller: Controller) -> None:
