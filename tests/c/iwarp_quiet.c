@@ -177,7 +177,7 @@ static int socket_option(struct side *s, int name)
 	return value;
 }
 
-/* What tcp_rmem lets a buffer grow to. */
+/* The size to which a buffer may grow: the last of tcp_rmem. */
 static int largest_buffer(void)
 {
 	int least, usual, most = 0;

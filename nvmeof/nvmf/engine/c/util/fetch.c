@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which prefetches help depends on the processor.  Owns fetch_short, which is constant when main runs. */
+/* The processor decides which prefetches help.  Owns fetch_short, which is constant when main runs. */
 #include "fetch.h"
 
 bool fetch_short;
