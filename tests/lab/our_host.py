@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -32,6 +33,15 @@ randrepeat=0
 group_reporting
 {options}
 """
+
+
+STATE = (
+    "ps -eLo pid,tid,stat,pcpu,wchan:32,comm --sort -pcpu | head -n 40",
+    "rdma resource show qp",
+    "grep -H . /sys/class/infiniband/*/ports/1/hw_counters/*",
+    "dmesg | tail -n 30",
+)
+"""Shell scripts: threads, queue pairs, counters of the device, and the kernel's log."""
 
 
 class Place(Protocol):
@@ -145,4 +155,14 @@ class OurHost:
         jobs = VERIFY.format(engine=engine, options=options)
         jobs += "".join(load.section(escaped) for load in loads)
         fio = os.environ.get("NVMF_FIO", "/usr/bin/fio")
-        self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=480)
+        try:
+            self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=480)
+        except GuestError:
+            self._tell_state()
+            raise
+
+    def _tell_state(self) -> None:
+        """Print what explains a load that does not end."""
+        for command in STATE:
+            with contextlib.suppress(GuestError):
+                self._place.run(command, timeout=60, check=False)
