@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -155,14 +156,16 @@ class OurHost:
         jobs = VERIFY.format(engine=engine, options=options)
         jobs += "".join(load.section(escaped) for load in loads)
         fio = os.environ.get("NVMF_FIO", "/usr/bin/fio")
+        late = threading.Timer(400, self._tell_state)
+        late.start()
         try:
             self._place.run([fio, "--output-format=normal", "-"], stdin=jobs, timeout=480)
-        except GuestError:
-            self._tell_state()
-            raise
+        finally:
+            late.cancel()
+            late.join()
 
     def _tell_state(self) -> None:
-        """Print what explains a load that does not end."""
+        """Print what explains a load that has not ended, while it runs."""
         for command in STATE:
             with contextlib.suppress(GuestError):
-                self._place.run(command, timeout=60, check=False)
+                self._place.run(command, timeout=15, check=False)
