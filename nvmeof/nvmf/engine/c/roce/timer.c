@@ -58,14 +58,15 @@ static bool way_is_narrow(const struct ro_qp *qp)
 	return !qp->fits && qp->req.retries >= TRIES && ro_port_path_mtu(qp->port, &qp->peer) < qp->mtu;
 }
 
+static const char narrow[] = "a part of the path to the peer has a smaller MTU than its ends: the kernel remembers it, and a "
+			     "new connection uses smaller packets";
+
 static void expired(struct ro_qp *qp)
 {
 	struct ro_requester *r = &qp->req;
 
 	if (way_is_narrow(qp)) {
-		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR,
-				"a part of the path to the peer has a smaller MTU than its ends: the kernel remembers "
-				"it, and a new connection uses smaller packets");
+		ro_fail_request(qp, r->tail, IBV_WC_RETRY_EXC_ERR, narrow);
 		return;
 	}
 	if (r->retries++ >= qp->retry_limit + MORE_TRIES) {
@@ -110,6 +111,9 @@ static void look(struct ro_qp *qp, uint64_t now)
 		ro_ask_again(qp);
 		ro_acknowledge(qp);
 	}
+	/* nothing else ends it if answers to the peer do not fit: it asks for them again, in packets that do */
+	if (ro_qp_up(qp) && qp->too_large && !busy)
+		ro_qp_fail(qp, "%s", narrow);
 	if (!ro_qp_up(qp)) {
 		r->quiet_since = 0;
 	} else if (r->rnr) {
