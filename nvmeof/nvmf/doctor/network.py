@@ -56,6 +56,10 @@ def _not_ours(port: PortConfig, error: OSError) -> Finding:
             return Finding("addresses", Level.WARNING, text, remedy)
         case errno.EADDRNOTAVAIL:
             text = f"{port.traddr} is not an address of this machine"
+            if port.hotplug:
+                return Finding(
+                    "addresses", Level.NOTE, f"{text}; the target waits for it (hotplug)"
+                )
             return Finding("addresses", Level.PROBLEM, text, "See ip address; 0.0.0.0 means all.")
         case errno.EACCES:
             text = f"port {where} is below 1024: only root may use it"

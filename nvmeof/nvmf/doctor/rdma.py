@@ -16,13 +16,20 @@ def wants_system(config: Config | None) -> bool:
     return config is not None and any(port.device == "system" for port in config.ports)
 
 
+def _needs_system(config: Config | None) -> bool:
+    """Return whether a port requires a system device now: with hotplug, the target waits for it."""
+    return config is not None and any(
+        port.device == "system" and not port.hotplug for port in config.ports
+    )
+
+
 def devices(machine: Machine, config: Config | None) -> Iterator[Finding]:
     """List the RDMA devices and check whether their ports are up."""
     found = machine.names("/sys/class/infiniband")
     if not found:
         yield Finding(
             "devices",
-            Level.PROBLEM if wants_system(config) else Level.NOTE,
+            Level.PROBLEM if _needs_system(config) else Level.NOTE,
             "there is no RDMA device; the embedded device (iwarp) does not need one",
             "For a kernel device on any network card: modprobe rdma_rxe; rdma link add rxe0"
             ' type rxe netdev NAME. Or use device = "iwarp".',
@@ -75,7 +82,7 @@ def modules(machine: Machine, config: Config | None) -> Iterator[Finding]:
         elif needed:
             yield Finding(
                 "modules",
-                Level.PROBLEM if wants_system(config) else Level.WARNING,
+                Level.PROBLEM if _needs_system(config) else Level.WARNING,
                 f"{module} is not loaded, or {node} is missing: no {what}",
                 f"modprobe {module}; packages rdma-core and ibverbs-providers load it at boot.",
             )

@@ -62,7 +62,7 @@ def addresses(machine: Machine, config: Config | None) -> Iterator[Finding]:
         for address in _meant(machine, port.traddr):
             if address not in seen:
                 seen.add(address)
-                yield _try(machine, address)
+                yield _try(machine, address, waits=port.hotplug)
 
 
 def _meant(machine: Machine, traddr: str) -> list[str]:
@@ -76,8 +76,11 @@ def _meant(machine: Machine, traddr: str) -> list[str]:
     return [str(one) for one in usable] or [traddr]
 
 
-def _try(machine: Machine, address: str) -> Finding:
-    """Bind to UDP port 4791 of an address as the device does."""
+def _try(machine: Machine, address: str, *, waits: bool) -> Finding:
+    """Bind to UDP port 4791 of an address as the device does.
+
+    waits: the target waits for the address.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = f"UDP port {UDP_PORT} of {address}"
     try:
@@ -90,6 +93,10 @@ def _try(machine: Machine, address: str) -> Finding:
             return _taken(machine, address, where)
         if error.errno == errno.EADDRNOTAVAIL:
             text, remedy = f"{address} is not an address of this machine", "See ip address."
+            if waits:
+                return Finding(
+                    "addresses", Level.NOTE, f"{text}; the target waits for it (hotplug)"
+                )
         else:
             text = f"{where} cannot be opened: {error.strerror or error}"
             remedy = "See ip address and ip route."

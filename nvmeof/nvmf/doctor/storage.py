@@ -39,6 +39,9 @@ def _store(
         found = path.stat()
     except OSError as error:
         text = f"{where}: {path}: {error.strerror}"
+        if isinstance(namespace, NamespaceConfig) and namespace.hotplug:
+            yield Finding("storage", Level.NOTE, f"{text}; the target waits for it (hotplug)")
+            return
         remedy = "Correct the path."
         if error.errno == errno.ENOENT:
             remedy = _absent(path, None if namespace.store == "mirror" else namespace.size)
