@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
@@ -129,6 +130,20 @@ async def test_the_oldest_goes_when_there_are_too_many(lab: Lab) -> None:
     assert (await lab.ask(GET))[2] == BODY
     for _, writer in crowd:
         writer.close()
+
+
+async def test_many_at_once(lab: Lab) -> None:
+    """Connections that arrive together are no more than the limit either."""
+    with contextlib.ExitStack() as stack:
+        crowd = [
+            stack.enter_context(socket.create_connection(lab.server.address))
+            for _ in range(3 * CLIENTS_MOST)
+        ]
+        for sock in crowd[: 2 * CLIENTS_MOST]:
+            sock.setblocking(False)
+            with contextlib.suppress(ConnectionResetError):
+                assert await soon(asyncio.get_running_loop().sock_recv(sock, 1)) == b""
+    assert (await lab.ask(GET))[2] == BODY
 
 
 async def test_a_client_that_leaves(lab: Lab) -> None:

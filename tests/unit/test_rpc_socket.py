@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -163,6 +164,21 @@ async def test_too_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
             assert await third.result("rpc_get_methods")
             assert await second.read() is None
             assert await first.result("rpc_get_methods")
+
+
+async def test_many_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that arrive together are no more than the limit either."""
+    monkeypatch.setattr(rpc_socket, "CLIENTS_MOST", 2)
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(10)]
+        for sock in crowd:
+            sock.connect(str(lab.rpc.path))
+            sock.setblocking(False)
+        async with asyncio.timeout(HANG):
+            for sock in crowd[:8]:
+                assert await asyncio.get_running_loop().sock_recv(sock, 1) == b""
+    async with connected(lab.rpc.path) as client:
+        assert await client.result("rpc_get_methods")
 
 
 async def test_too_many_of_which_one_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

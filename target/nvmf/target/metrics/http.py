@@ -95,7 +95,9 @@ class MetricsServer:
         task = asyncio.current_task()
         assert task is not None
         if len(self._clients) >= CLIENTS_MOST:
-            next(iter(self._clients)).cancel()
+            oldest = next(iter(self._clients))
+            del self._clients[oldest]  # at once: the next client displaces a different one
+            oldest.cancel()
         self._clients[task] = None
         writer.transport.set_write_buffer_limits(_BUFFER)
         try:

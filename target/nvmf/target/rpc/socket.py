@@ -119,7 +119,9 @@ class RpcSocket:
         assert task is not None
         peer = _peer(writer)
         if len(self._clients) >= CLIENTS_MOST:
-            min(self._clients, key=self._clients.__getitem__).cancel()
+            idlest = min(self._clients, key=self._clients.__getitem__)
+            del self._clients[idlest]  # at once: the next client displaces a different one
+            idlest.cancel()
         self._clients[task] = False, asyncio.get_running_loop().time()
         try:
             await self._serve(reader, writer, peer, task)
@@ -131,7 +133,7 @@ class RpcSocket:
         except asyncio.CancelledError:
             pass  # by close(), or displaced by a new client: the task ends either way
         finally:
-            del self._clients[task]
+            self._clients.pop(task, None)
             writer.transport.abort()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()  # otherwise asyncio logs the error of a lost connection
