@@ -62,6 +62,7 @@ def test_not_documents(raw: bytes) -> None:
         b"{]",
         b'{"a": NaN}',
         b'{"a": Infinity}',
+        b'{"a": -1e999}',
         b'{"a": "\xff"}',
         b'{"a": "\\ud800"}',
         b'{"a" 1}',

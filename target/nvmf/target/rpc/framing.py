@@ -8,6 +8,7 @@ slowly it arrives; the parser checks whether the document is valid JSON.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 
@@ -90,14 +91,24 @@ class Splitter:
 
 
 def parse(document: bytes) -> JSON:
-    """Parse a document; raise FramingError if it is not JSON, or contains invalid Unicode."""
+    """Parse a document; raise FramingError if it is not JSON, or contains invalid Unicode or a
+    number that cannot be written as JSON again.
+    """
     try:
-        value: JSON = json.loads(document.decode(), parse_constant=_no_constant)
+        text = document.decode()
+        value: JSON = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         if b"\\u" in document:  # an unpaired surrogate is not a character
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise FramingError(f"the message is not JSON: {error}") from None
     return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # a response with it would not be JSON
+        raise ValueError(f"{text[:32]} is too large for a number")
+    return number
 
 
 def _no_constant(name: str) -> JSON:
