@@ -94,6 +94,11 @@ static void qp_receive(struct iw_qp *qp, struct iw_intake *in)
 
 /* ---- reports of the socket ---- */
 
+static void qp_mark(const struct iw_qp *qp, int bytes)
+{
+	(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+}
+
 /* Below its mark the kernel acknowledges each segment at once: with large data that costs more than reports do. */
 enum { QUIET_BIG = 32 << 10 };
 
@@ -113,17 +118,15 @@ static void qp_quiet(struct iw_qp *qp)
 		room /= 8;
 		if (qp->stream.rx.big && room > QUIET_BIG)
 			room = QUIET_BIG;
-		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &room, sizeof(room));
+		qp_mark(qp, room);
 	}
 	qp->stream.rx.quiet = true;	/* also where the kernel has no such mark: it is not asked again each time */
 }
 
 void iw_qp_loud(struct iw_qp *qp)
 {
-	const int one = 1;
-
 	if (qp->stream.rx.quiet)
-		(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
+		qp_mark(qp, 1);
 	qp->stream.rx.quiet = false;
 }
 
@@ -134,11 +137,12 @@ void iw_qp_loud(struct iw_qp *qp)
  */
 static void qp_widen(struct iw_qp *qp)
 {
-	const int window = 1 << 20;
+	enum { WINDOW = 1 << 20 };
 
-	(void)setsockopt(qp->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &window, sizeof(window));
-	qp->stream.rx.wide = qp->stream.rx.quiet = true;
-	iw_qp_loud(qp);
+	qp_mark(qp, WINDOW);
+	qp_mark(qp, 1);
+	qp->stream.rx.wide = true;
+	qp->stream.rx.quiet = false;
 }
 
 static void qp_turn_loud(void *owner)
