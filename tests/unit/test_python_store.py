@@ -53,6 +53,20 @@ async def test_optional_methods() -> None:
         assert bytes(await disk.read(0, 4)) == bytes(3 * 512) + b"\1" * 512
 
 
+async def test_data_is_stable_before_its_mark_is_removed() -> None:
+    """After a power failure, a block of Write Uncorrectable has its new data, or its mark."""
+    store = Cached()
+    async with served(store) as (_, controller):
+        disk = controller.namespaces[0]
+        await disk.write_uncorrectable(0, 8)
+        await disk.write(0, b"\1" * 512)
+        assert store.calls[-2:] == ["write", "flush"]
+        await disk.write_zeroes(1, 2)
+        assert store.calls[-2:] == ["write", "flush"]
+        await disk.write(0, b"\2" * 512)
+        assert store.calls[-1] == "write"
+
+
 async def test_one_that_only_reads() -> None:
     async with served(ReadOnly()) as (_, controller):
         disk = controller.namespaces[0]

@@ -53,6 +53,7 @@ static uint16_t check_range(struct target_request *req, const struct nvme_sqe *s
 	if (group == GATE_READ)
 		return NVME_UNRECOVERED_READ_ERROR | NVME_DNR;
 	req->validates = true;
+	req->fua = true;	/* a power failure must not leave older data and no mark, whose removal is stored */
 	req->sqe = *sqe;
 	return NVME_SUCCESS;
 }
