@@ -17,6 +17,7 @@ from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.reservations import ReservationType
 from support.clientlab import NQN, OPTIONS, RAM, config, url
 from support.served import Served
+from support.threads import expect_threads
 
 TARGET_CONFIG = config(RAM)
 
@@ -84,7 +85,7 @@ def test_closed(target: Served) -> None:
     controller.close()
     controller.close()
     assert controller.state is State.CLOSED
-    assert threading.active_count() == before
+    expect_threads(before)
     with pytest.raises(ConnectionLost):
         namespace.read(0, 1)
 
@@ -121,7 +122,7 @@ def test_closed_by_many_threads(target: Served) -> None:
             said = [one.result(60) for one in work]
         assert said[::2] == ["closed"] * 4
         assert set(said[1::2]) == {"the controller was closed"}
-    assert threading.active_count() == before
+    expect_threads(before)
 
 
 def test_callback_may_not_wait_for_itself(controller: Controller) -> None:
@@ -142,7 +143,7 @@ def test_refused(target: Served) -> None:
     before = threading.active_count()
     with pytest.raises(NvmeError, match="SUBNQN"):
         connect(url(target.port) + "x", **OPTIONS)
-    assert threading.active_count() == before
+    expect_threads(before)
 
 
 def test_discover(target: Served) -> None:
@@ -161,14 +162,14 @@ def test_connect_all(target: Served) -> None:
     assert again.skipped
     found.controller.close()
     found.controller.close()
-    assert threading.active_count() == before
+    expect_threads(before)
     (lost,) = connect_all("nvme+rdma://127.0.0.1:1", connect_timeout=30, device="iwarp")
     assert "127.0.0.1:1" in str(lost.error)
     for outcome in connect_all(url(target.port), **OPTIONS):
         assert outcome.controller is not None
         outcome.controller.close()
         break
-    assert threading.active_count() == before
+    expect_threads(before)
 
 
 def test_watch(target: Served) -> None:

@@ -20,6 +20,7 @@ from nvmf.initiator.sync import connect
 from nvmf.target import ServerError
 from nvmf.target.sync import Target, serve
 from support import documents
+from support.threads import expect_threads
 
 TESTS = """
 import pytest
@@ -104,7 +105,7 @@ def test_target_without_asyncio() -> None:
     target.stop()
     with pytest.raises(ServerError, match="the target was stopped"):
         target.apply("")
-    assert threading.active_count() == threads
+    expect_threads(threads)
 
 
 def test_stopped_by_many_threads() -> None:
@@ -123,7 +124,7 @@ def test_stopped_by_many_threads() -> None:
     with ThreadPoolExecutor(4) as pool:
         for work in [pool.submit(stop) for _ in range(4)]:
             work.result(60)
-    assert threading.active_count() == threads
+    expect_threads(threads)
 
 
 def test_both_interfaces_are_the_same() -> None:
@@ -142,4 +143,4 @@ def test_start_that_fails() -> None:
     threads = threading.active_count()
     with pytest.raises(ServerError, match="does not exist"):
         serve(file="/nowhere/disk.img")
-    assert threading.active_count() == threads
+    expect_threads(threads)

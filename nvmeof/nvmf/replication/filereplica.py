@@ -8,7 +8,7 @@ import errno
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from nvmf.replication.filethreads import ThreadedFile
 from nvmf.replication.machine import ReplicaError
@@ -31,8 +31,8 @@ class FileReplica:
         self.unit = unit
         self.size = 0
         self._file: ThreadedFile | None = None
-        self._calls: set[asyncio.Future[Any]] = set()
-        """Calls and tasks that have not ended, even if nobody waits for them."""
+        self._calls: set[asyncio.Future[None]] = set()
+        """One for each call and task that has not ended, even if nobody waits for it."""
         self._waiting: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None
 
@@ -130,12 +130,14 @@ class FileReplica:
         await asyncio.wait([call])
         return call.result()
 
-    def _note(self, call: asyncio.Future[Any]) -> None:
-        self._calls.add(call)
-        call.add_done_callback(self._over)
+    def _note(self, call: asyncio.Future[T]) -> None:
+        over: asyncio.Future[None] = call.get_loop().create_future()
+        self._calls.add(over)
+        call.add_done_callback(partial(self._over, over))
 
-    def _over(self, call: asyncio.Future[Any]) -> None:
-        self._calls.discard(call)
+    def _over(self, over: asyncio.Future[None], call: asyncio.Future[T]) -> None:
+        self._calls.discard(over)
+        over.set_result(None)
         if not call.cancelled():
             call.exception()  # perhaps nobody waits for it
 
