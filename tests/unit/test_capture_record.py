@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -211,6 +212,27 @@ def test_until_an_error(target: Served, tmp_path: Path) -> None:
     faults = [fault.sentence for one in read_file(path).dialogues for fault in one.faults]
     assert any("fails: Invalid Log Page" in one for one in faults)
     nvmeof("read", url(target.port), "-z", "4k", "-d", "/dev/null")
+
+
+SIGNALLED = """\
+import os, signal, subprocess, sys
+class Popen(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+subprocess.Popen = Popen
+from nvmf.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command, which gets SIGTERM before Popen() has returned."""
+
+
+def test_a_signal_while_the_command_is_started(tmp_path: Path) -> None:
+    words = ["capture", str(tmp_path / "none"), "--", "sleep", "3600"]
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, *words], capture_output=True, timeout=60, check=False
+    )  # its output ends with the command
+    assert done.returncode == 143, done.stderr
 
 
 def test_the_end_of_a_recording_ends_the_command(tmp_path: Path) -> None:

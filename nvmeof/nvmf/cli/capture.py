@@ -172,6 +172,24 @@ def _raising(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def _delayed(*numbers: signal.Signals) -> Iterator[None]:
+    """Have signals that are not ignored take effect at the end of the block."""
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in numbers
+        if signal.getsignal(number) != signal.SIG_IGN  # what a command inherits
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
 def _recorder(args: argparse.Namespace, out: BinaryIO, uid: int | None) -> Recorder:
     return Recorder(out, most=args.size, last=args.last, until_error=args.until_error, uid=uid)
 
@@ -203,17 +221,18 @@ def _command(args: argparse.Namespace, out: BinaryIO) -> int:
         recorder = _recorder(args, out, None)
         try:
             try:
-                process = subprocess.Popen(
-                    args.command, env={**os.environ, VARIABLE: recorder.name}
-                )
-            except OSError as error:
-                raise CliError(f"cannot run {args.command[0]}: {error.strerror}") from None
-            try:
+                # A signal within Popen() would leave a command of which nobody knows.
+                with _delayed(signal.SIGTERM, signal.SIGINT):
+                    process = _started(args, recorder)
                 status = _until_its_end(args, recorder, process)
             except Terminated:
+                if process is None:
+                    raise
                 process.terminate()
                 status = _until_its_end(args, recorder, process)
             except KeyboardInterrupt:  # the command has got it, too
+                if process is None:
+                    raise
                 status = _until_its_end(args, recorder, process)
         finally:
             try:
@@ -222,6 +241,13 @@ def _command(args: argparse.Namespace, out: BinaryIO) -> int:
                 if process is not None:
                     _end(process)
     return _report(args, recorded, status if status >= 0 else 128 - status)
+
+
+def _started(args: argparse.Namespace, recorder: Recorder) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(args.command, env={**os.environ, VARIABLE: recorder.name})
+    except OSError as error:
+        raise CliError(f"cannot run {args.command[0]}: {error.strerror}") from None
 
 
 def _until_its_end(
