@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import nvmf.target
 from nvmf.initiator import connect
 from nvmf.replication import FileReplica, ReplicaError
 from nvmf.target import ServerError
+from support.loopdevice import loop_device
 from support.mirrorlab import clean, leg_of, mirror_text, until
 from support.replicas import files
 
@@ -54,23 +54,13 @@ async def test_a_leg_that_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[str]:
+def device(tmp_path: Path) -> Iterator[Path]:
     """A block device."""
-    path = tmp_path / "device"
-    path.write_bytes(bytes(SIZE))
-    made = subprocess.run(
-        ["losetup", "--find", "--show", path], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
-    name = made.stdout.strip()
-    try:
-        yield name
-    finally:
-        subprocess.run(["losetup", "--detach", name], check=True)
+    with loop_device(tmp_path / "device", SIZE) as found:
+        yield found
 
 
-async def test_a_disk_that_is_in_use(device: str) -> None:
+async def test_a_disk_that_is_in_use(device: Path) -> None:
     """As a mounted one is."""
     replica = FileReplica(device)
     mounted = os.open(device, os.O_RDWR | os.O_EXCL)

@@ -17,6 +17,7 @@ import nvmf.target
 from nvmf.initiator import connect
 from nvmf.replication import FileReplica
 from nvmf.target import ServerError
+from support.loopdevice import loop_device
 from support.mirrorlab import (
     Remote,
     clean,
@@ -140,19 +141,8 @@ async def test_a_creation_that_has_failed_is_repeated(tmp_path: Path, small: Pat
 @pytest.fixture
 def thin(small: Path) -> Iterator[Path]:
     """A block device that has room only for what the small file system can hold."""
-    path = small / "device"
-    path.touch()
-    os.truncate(path, SIZE)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", path], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
-    device = Path(made.stdout.strip())
-    try:
-        yield device
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
+    with loop_device(small / "device", SIZE) as found:
+        yield found
 
 
 async def test_what_could_not_be_written_is_not_read(small: Path, thin: Path) -> None:
