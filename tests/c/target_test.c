@@ -5,6 +5,7 @@
  */
 static char lab_file[32];
 
+#include "target_cases_copy.h"
 #include "target_cases_counters.h"
 #include "target_cases_device.h"
 #include "target_cases_errors.h"
@@ -115,6 +116,12 @@ int main(int argc, char **argv)
 	make_file("/var/tmp", direct_file, sizeof(direct_file));
 	test_io(131072, 128);
 	test_io(8192, 2);
+	check_section("copy");
+	test_copy(131072, 32);
+	test_copy(8192, 2);
+	lab_private = true;
+	test_copy(16384, 4);
+	lab_private = false;
 	check_section("errors");
 	test_errors();
 	check_section("life");

@@ -77,6 +77,15 @@ struct nvme_dsm_range {
 } __attribute__((packed));
 static_assert(sizeof(struct nvme_dsm_range) == 16, "a range is 16 bytes");
 
+struct nvme_copy_range {		/* a Source Range Entry, format 0h */
+	uint64_t reserved0;
+	uint64_t slba;
+	uint16_t nlb;		/* 0's based */
+	uint16_t reserved18[3];
+	uint8_t protection[8];	/* EILBRT, ELBAT and ELBATM: not used */
+} __attribute__((packed));
+static_assert(sizeof(struct nvme_copy_range) == 32, "a source range entry is 32 bytes");
+
 enum nvme_io_opcode {
 	NVME_OPC_FLUSH = 0x00,
 	NVME_OPC_WRITE = 0x01,
@@ -85,6 +94,7 @@ enum nvme_io_opcode {
 	NVME_OPC_WRITE_ZEROES = 0x08,
 	NVME_OPC_DSM = 0x09,
 	NVME_OPC_VERIFY = 0x0c,
+	NVME_OPC_COPY = 0x19,
 	NVME_OPC_FABRICS = 0x7f,
 };
 enum nvme_admin_opcode {
@@ -126,6 +136,8 @@ enum nvme_status {
 	NVME_NAMESPACE_NOT_READY = 0x082,
 	NVME_INVALID_PROTECTION_INFO = 0x181,
 	NVME_READ_ONLY_RANGE = 0x182,
+	NVME_COMMAND_SIZE_LIMIT_EXCEEDED = 0x183,
+	NVME_OVERLAPPING_IO_RANGE = 0x187,
 	NVME_WRITE_FAULT = 0x280,
 	NVME_UNRECOVERED_READ_ERROR = 0x281,
 	NVME_COMPARE_FAILURE = 0x285,

@@ -3,7 +3,7 @@
  * Memory stores (ram, pmem): reads and writes in place, and through store_submit.  Owns nothing; runs on reactors.
  *
  * Long ranges of zeroes are written one piece per poll, so that a host that clears a terabyte does not delay others, nor
- * do many hosts that clear a little.
+ * do many hosts that clear a little; so are reads that only copy within a store (STORE_IO_PIECE).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -152,6 +152,10 @@ bool store_memory_piece(struct store *store, struct store_io *io)
 	unsigned faults = store_faults(store);
 	bool failed = store_failed(store);
 
+	if (io->op == STORE_READ) {
+		io->status = memory_read(store, io);
+		return false;
+	}
 	if (!failed)
 		store->ops->zero(store, io->offset + io->moved, now);
 	if (failed || store_faults(store) != faults) {
@@ -177,7 +181,10 @@ void store_memory_submit(struct store_ring *ring, struct store *store, struct st
 	}
 	switch (io->op) {
 	case STORE_READ:
-		io->done(io, memory_read(store, io));
+		if (io->flags & STORE_IO_PIECE)
+			store_ring_piece(ring, io);
+		else
+			io->done(io, memory_read(store, io));
 		return;
 	case STORE_WRITE:
 		io->status = store_memory_write(store, io->offset, io->buffer, io->length, false);

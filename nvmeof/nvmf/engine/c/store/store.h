@@ -41,6 +41,7 @@ enum store_op {
 enum {
 	STORE_IO_FUA = 1,	/* stable before it completes */
 	STORE_IO_DEALLOCATE = 2,	/* write zeroes may deallocate (DEAC) */
+	STORE_IO_PIECE = 4,	/* read: of a store that has a map, when it has its turn among long operations */
 };
 
 struct store_options {

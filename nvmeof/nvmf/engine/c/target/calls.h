@@ -180,6 +180,14 @@ static inline bool io_read_is_stable(const struct target_request *req)
 uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
 
+/* ---- copy.c ---- */
+void copy_command(struct target_request *req, const struct nvme_sqe *sqe);
+void copy_ranges_arrived(struct target_request *req, const void *ranges);
+/* Where in the namespace the bytes for this offset of the destination come from, and how many are left in the range. */
+uint64_t copy_source(const struct target_request *req, uint32_t offset, uint32_t *rest);
+void copy_failed(const struct chunk *chunk);	/* it was not read or written */
+void copy_end(struct target_request *req);
+
 /* ---- steps.c ---- */
 void steps_start(struct target_request *req, uint32_t steps);
 void steps_end(struct target_request *req);
@@ -188,6 +196,7 @@ void steps_cancel(struct target_request *req);	/* its state is STEP_IN_LINE */
 void steps_drop(struct target_qpair *qp);	/* the connection has ended */
 
 /* ---- lines.c ---- */
+uint32_t transfer_rest(const struct target_request *req);
 void transfer_line_enter(struct target_request *req, struct fifo *line);
 void transfer_line_leave(struct target_request *req);
 void transfer_kick(struct target_qpair *qp);
@@ -245,6 +254,8 @@ void invalid_free_all(struct target *target);
 /* ---- limits.c ---- */
 /* Returns whether the request now waits in line; then io_command() is called again later. */
 bool limits_wait(struct target_request *req, const struct nvme_sqe *sqe);
+/* The command moves fewer bytes than it was admitted for. */
+void limits_give_back(const struct target_request *req, uint64_t bytes);
 void limits_serve(struct reactor *reactor);
 void limits_drop(struct target_qpair *qp);
 void limits_cancel(struct target_request *req, uint16_t status);

@@ -67,37 +67,7 @@ static void chunk_send(struct chunk *chunk)
 	transfer_advance(req);
 }
 
-static void chunk_stored(struct store_io *io, uint16_t status)
-{
-	struct chunk *chunk = container_of(io, struct chunk, io);
-	struct target_request *req = chunk->req;
-
-	latch_drop(req->qp->reactor, &chunk->latch);
-	pool_lend(chunk, false);
-	if (req->qp->dead || status) {
-		chunk_end(chunk, status);
-		return;
-	}
-	switch ((enum transfer)req->mode) {
-	case TRANSFER_READ:
-		chunk_send(chunk);
-		break;
-	case TRANSFER_COMPARE:
-		if (memcmp(chunk_host_data(chunk), io->buffer, chunk->length))
-			status = NVME_COMPARE_FAILURE;
-		chunk_end(chunk, status);
-		break;
-	default:
-		chunk_end(chunk, status);
-		break;
-	}
-}
-
-/* The request of the chunk that this io belongs to, or NULL. */
-struct target_request *chunk_io_of(const struct store_io *io)
-{
-	return io->done == chunk_stored ? container_of(io, struct chunk, io)->req : NULL;
-}
+static void chunk_stored(struct store_io *io, uint16_t status);
 
 static void chunk_submit(struct chunk *chunk)
 {
@@ -120,14 +90,15 @@ static void chunk_latched(struct latch *latch)
 		chunk_submit(chunk);
 }
 
-static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
+/* offset: in the namespace. */
+static void chunk_store_at(struct chunk *chunk, enum store_op op, uint8_t *buffer, uint64_t offset, uint32_t flags)
 {
 	struct target_request *req = chunk->req;
 
 	chunk->io = (struct store_io){
 		.op = op,
-		.flags = op == STORE_WRITE && req->fua ? STORE_IO_FUA : 0,
-		.offset = req->offset + chunk->offset,
+		.flags = flags | (op == STORE_WRITE && req->fua ? STORE_IO_FUA : 0),
+		.offset = offset,
 		.length = chunk->length,
 		.buffer = buffer,
 		.done = chunk_stored,
@@ -140,6 +111,64 @@ static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
 	    latch_take(req->qp->reactor, &chunk->latch, req->ns, chunk->io.offset, chunk->length,
 		       op == STORE_WRITE, chunk_latched))
 		chunk_submit(chunk);
+}
+
+static void chunk_store(struct chunk *chunk, enum store_op op, uint8_t *buffer)
+{
+	chunk_store_at(chunk, op, buffer, chunk->req->offset + chunk->offset, 0);
+}
+
+/* Memory is read, and then written, when the chunk has its turn: a capsule of 64 bytes may ask for a megabyte. */
+static void chunk_copy(struct chunk *chunk)
+{
+	chunk_store_at(chunk, STORE_READ, chunk->buffer, copy_source(chunk->req, chunk->offset, NULL), STORE_IO_PIECE);
+}
+
+static void chunk_copied(struct chunk *chunk)
+{
+	if (chunk->io.op == STORE_READ) {
+		chunk_store(chunk, STORE_WRITE, chunk->buffer);
+		return;
+	}
+	chunk->req->copy_wrote = true;
+	chunk_end(chunk, NVME_SUCCESS);
+}
+
+static void chunk_stored(struct store_io *io, uint16_t status)
+{
+	struct chunk *chunk = container_of(io, struct chunk, io);
+	struct target_request *req = chunk->req;
+
+	latch_drop(req->qp->reactor, &chunk->latch);
+	pool_lend(chunk, false);
+	if (req->qp->dead || status) {
+		if (req->mode == TRANSFER_COPY)
+			copy_failed(chunk);
+		chunk_end(chunk, status);
+		return;
+	}
+	switch ((enum transfer)req->mode) {
+	case TRANSFER_READ:
+		chunk_send(chunk);
+		break;
+	case TRANSFER_COMPARE:
+		if (memcmp(chunk_host_data(chunk), io->buffer, chunk->length))
+			status = NVME_COMPARE_FAILURE;
+		chunk_end(chunk, status);
+		break;
+	case TRANSFER_COPY:
+		chunk_copied(chunk);
+		break;
+	default:
+		chunk_end(chunk, status);
+		break;
+	}
+}
+
+/* The request of the chunk that this io belongs to, or NULL. */
+struct target_request *chunk_io_of(const struct store_io *io)
+{
+	return io->done == chunk_stored ? container_of(io, struct chunk, io)->req : NULL;
 }
 
 static void chunk_write(struct chunk *chunk)
@@ -206,7 +235,7 @@ static void chunk_arrived(struct chunk *chunk)
 void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch)
 {
 	struct target_qpair *qp = req->qp;
-	uint32_t rest = req->length - req->started, room;
+	uint32_t rest = transfer_rest(req), room;
 
 	chunk->req = req;
 	room = chunk_room(chunk);
@@ -223,6 +252,8 @@ void chunk_start(struct target_request *req, struct chunk *chunk, bool fetch)
 		reactor_mark(qp);
 	} else if (req->mode == TRANSFER_READ || req->mode == TRANSFER_VERIFY) {
 		chunk_store(chunk, STORE_READ, chunk->buffer);
+	} else if (req->mode == TRANSFER_COPY) {
+		chunk_copy(chunk);
 	} else if (req->mode == TRANSFER_PUSH) {
 		memcpy(chunk->buffer, req->data + chunk->offset, chunk->length);
 		chunk_send(chunk);

@@ -20,7 +20,7 @@ static uint16_t location_of(const struct target_request *req, uint16_t status)
 	case NVME_INVALID_NAMESPACE:
 		return offsetof(struct nvme_sqe, nsid);
 	case NVME_LBA_OUT_OF_RANGE:
-		return req->opcode == NVME_OPC_DSM ? NOWHERE : offsetof(struct nvme_sqe, cdw10);
+		return req->opcode == NVME_OPC_DSM || req->opcode == NVME_OPC_COPY ? NOWHERE : offsetof(struct nvme_sqe, cdw10);
 	case NVME_INVALID_SGL_SEGMENT:
 	case NVME_INVALID_SGL_COUNT:
 	case NVME_SGL_DATA_LENGTH_INVALID:

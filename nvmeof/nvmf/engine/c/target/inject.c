@@ -63,6 +63,7 @@ static bool touches(const struct target_inject_options *options, const struct nv
 	switch (sqe->opc) {
 	case NVME_OPC_FLUSH:
 	case NVME_OPC_DSM:
+	case NVME_OPC_COPY:
 		return false;
 	default:
 		return slba < options->slba ? options->slba - slba < blocks

@@ -163,6 +163,13 @@ static inline uint16_t namespace_use(struct target_request *req, uint32_t nsid,
 	return namespace_gate(req, group);
 }
 
+static inline bool namespace_has(const struct target_namespace *ns, uint64_t slba, uint64_t blocks)
+{
+	uint64_t size = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
+
+	return slba <= size && blocks <= size - slba;
+}
+
 /* Whether a write is a copy to memory; otherwise it uses the store's ring. */
 static inline bool namespace_copies(const struct target_request *req)
 {

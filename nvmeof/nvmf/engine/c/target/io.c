@@ -20,13 +20,6 @@ enum {
 	DSM_DEALLOCATE = 1 << 2,
 };
 
-static bool in_range(const struct target_namespace *ns, uint64_t slba, uint64_t blocks)
-{
-	uint64_t size = atomic_load_explicit(&ns->blocks, memory_order_relaxed);
-
-	return slba <= size && blocks <= size - slba;
-}
-
 static uint64_t nlb(const struct nvme_sqe *sqe)
 {
 	return (uint64_t)(sqe->cdw12 & CDW12_NLB) + 1;
@@ -41,7 +34,7 @@ static uint16_t check_range(struct target_request *req, const struct nvme_sqe *s
 
 	if (status)
 		return status;
-	if (!in_range(ns, req->slba, nlb(sqe)))
+	if (!namespace_has(ns, req->slba, nlb(sqe)))
 		return NVME_LBA_OUT_OF_RANGE | NVME_DNR;
 	if (group == GATE_WRITE && ns->store->read_only)
 		return NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR;
@@ -236,6 +229,8 @@ static void io_write_zeroes(struct target_request *req, const struct nvme_sqe *s
 		steps_start(req, sqe->cdw12 & CDW12_DEAC ? STORE_IO_DEALLOCATE : 0);
 }
 
+static void dsm_ranges_arrived(struct target_request *req, const void *ranges);
+
 static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, uint32_t length)
 {
 	/* Its ranges are needed to find out whether it concerns invalid blocks. */
@@ -245,7 +240,7 @@ static void dsm_fetch(struct target_request *req, const struct nvme_sqe *sqe, ui
 	}
 	if (req->capsule) {
 		req->length = length;
-		io_ranges_arrived(req, req->capsule);
+		dsm_ranges_arrived(req, req->capsule);
 	} else {
 		req->step = 0;	/* no range begins while the ranges are fetched */
 		transfer_start(req, TRANSFER_RANGES, length);
@@ -274,7 +269,7 @@ static void io_dsm(struct target_request *req, const struct nvme_sqe *sqe)
 }
 
 /* All ranges are checked before any is deallocated. */
-void io_ranges_arrived(struct target_request *req, const void *ranges)
+static void dsm_ranges_arrived(struct target_request *req, const void *ranges)
 {
 	uint32_t count = req->length / (uint32_t)sizeof(struct nvme_dsm_range);
 	uint8_t shift = req->ns->block_shift;
@@ -284,7 +279,7 @@ void io_ranges_arrived(struct target_request *req, const void *ranges)
 		struct nvme_dsm_range range;
 
 		memcpy(&range, (const uint8_t *)ranges + sizeof(range) * i, sizeof(range));
-		if (!in_range(req->ns, range.slba, range.blocks)) {
+		if (!namespace_has(req->ns, range.slba, range.blocks)) {
 			req->status = NVME_LBA_OUT_OF_RANGE | NVME_DNR;
 			steps_end(req);
 			return;
@@ -295,6 +290,14 @@ void io_ranges_arrived(struct target_request *req, const void *ranges)
 	}
 	req->validates = req->validates && marked && invalid_keep_ranges(req, ranges);
 	steps_start(req, count);
+}
+
+void io_ranges_arrived(struct target_request *req, const void *ranges)
+{
+	if (req->opcode == NVME_OPC_COPY)
+		copy_ranges_arrived(req, ranges);
+	else
+		dsm_ranges_arrived(req, ranges);
 }
 
 void io_command(struct target_request *req, const struct nvme_sqe *sqe)
@@ -320,6 +323,9 @@ void io_command(struct target_request *req, const struct nvme_sqe *sqe)
 		break;
 	case NVME_OPC_VERIFY:
 		io_verify(req, sqe);
+		break;
+	case NVME_OPC_COPY:
+		copy_command(req, sqe);
 		break;
 	default:
 		upcall_command(req, sqe, sqe->opc & 1);

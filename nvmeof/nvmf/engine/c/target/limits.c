@@ -39,8 +39,14 @@ struct ns_limits {
 
 static int limit_direction(const struct target_request *req)
 {
-	return req->opcode == NVME_OPC_WRITE || req->opcode == NVME_OPC_WRITE_ZEROES ? DIR_WRITE
-										     : DIR_READ;
+	switch (req->opcode) {
+	case NVME_OPC_WRITE:
+	case NVME_OPC_WRITE_ZEROES:
+	case NVME_OPC_COPY:
+		return DIR_WRITE;
+	default:
+		return DIR_READ;
+	}
 }
 
 /* A command for which no data is read or written costs no bandwidth. */
@@ -85,6 +91,27 @@ static bool limits_admit(const struct target_request *req, uint64_t now)
 		for (int unit = 0; unit < UNITS; unit++)
 			limit_charge(&limits->limit[dirs[d]][unit], limit_units(req, unit), now);
 	return true;
+}
+
+static void limit_give_back(struct limit *limit, uint64_t count)
+{
+	uint64_t rate = atomic_load_explicit(&limit->rate, memory_order_relaxed), cost, next;
+	uint64_t used = atomic_load_explicit(&limit->used_up_to, memory_order_relaxed);
+
+	if (!rate)
+		return;
+	cost = count * NS_PER_S / rate;
+	do
+		next = used > cost ? used - cost : 0;	/* it may have been set to 0 since */
+	while (!atomic_compare_exchange_weak(&limit->used_up_to, &used, next));
+}
+
+void limits_give_back(const struct target_request *req, uint64_t bytes)
+{
+	if (!atomic_load_explicit(&req->ns->limited, memory_order_acquire))
+		return;
+	limit_give_back(&req->ns->limits->limit[limit_direction(req)][UNIT_BYTES], bytes);
+	limit_give_back(&req->ns->limits->limit[DIR_BOTH][UNIT_BYTES], bytes);
 }
 
 /* ---- the lines ---- */

@@ -147,6 +147,8 @@ void target_namespace_stats(const struct target_namespace *ns, struct target_nam
 		stats->zeroes += stat_read(&local->zeroes);
 		stats->deallocates += stat_read(&local->deallocates);
 		stats->checked_bytes += stat_read(&local->checked_bytes);
+		stats->copies += stat_read(&local->copies);
+		stats->copied_bytes += stat_read(&local->copied_bytes);
 	}
 }
 

@@ -19,7 +19,7 @@ struct ns_local {			/* one per reactor */
 	uint64_t reads, writes, read_bytes, write_bytes, errors, media_errors;
 	bool retiring;
 	uint64_t busy_since, busy_ns;	/* ns: busy_since is the time since which requests are served, or 0 */
-	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes;
+	uint64_t flushes, compares, verifies, zeroes, deallocates, checked_bytes, copies, copied_bytes;
 	struct target_latency latency;
 	/* limits */
 	_Alignas(CACHE_LINE) struct target_namespace *ns;

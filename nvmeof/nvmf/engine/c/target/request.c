@@ -133,6 +133,10 @@ static void account_other(const struct target_request *req, struct ns_local *loc
 	case NVME_OPC_DSM:
 		stat_add(&local->deallocates, 1);
 		break;
+	case NVME_OPC_COPY:
+		stat_add(&local->copies, 1);
+		stat_add(&local->copied_bytes, req->length);
+		break;
 	default:	/* Flush: see steps.c */
 		break;
 	}

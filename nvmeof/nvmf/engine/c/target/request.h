@@ -29,10 +29,11 @@ enum transfer {
 	TRANSFER_WRITE,		/* host to store */
 	TRANSFER_COMPARE,	/* host and store to memcmp */
 	TRANSFER_VERIFY,	/* the store is read, the data is not used */
-	TRANSFER_RANGES,	/* host to a buffer that is kept: Dataset Management */
+	TRANSFER_RANGES,	/* host to a buffer that is kept: Dataset Management, Copy */
 	TRANSFER_FETCH,		/* host to the control thread */
 	TRANSFER_PUSH,		/* control thread to host */
 	TRANSFER_FUSED,		/* host to a fused pair's memory */
+	TRANSFER_COPY,		/* store to store: Copy */
 };
 
 /* The state of a transfer; transfer.c has the table. */
@@ -155,6 +156,8 @@ struct target_request {
 	uint32_t step, steps;
 	uint32_t step_share;		/* of qp->range_bytes, or what it waits for */
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
+	uint32_t copy_failed;		/* of Copy: the lowest source range with a failure, or UINT32_MAX */
+	bool copy_wrote;		/* and whether anything was written */
 	struct mail mail;
 	struct target_upcall upcall;
 	struct nvme_sqe sqe;		/* of a command for the control thread, over a limit or injected */
@@ -168,7 +171,7 @@ struct target_request {
 			uint8_t over_line;
 		};
 	};
-	uint8_t *data;			/* fetched for the control thread, or its answer */
+	uint8_t *data;			/* fetched for the control thread, or its answer; or the source ranges of Copy */
 	uint32_t data_length;		/* bytes of data */
 	struct {			/* set by target_complete(): the answer */
 		uint8_t *data;

@@ -208,6 +208,7 @@ struct target_namespace_stats {
 	uint64_t flushes;		/* requested from the store */
 	uint64_t compares, verifies, zeroes, deallocates;	/* Write Zeroes, Dataset Management */
 	uint64_t checked_bytes;		/* bytes of Compare and Verify */
+	uint64_t copies, copied_bytes;
 };
 void target_namespace_stats(const struct target_namespace *ns, struct target_namespace_stats *stats);
 /* Returns the time in ns in which commands on it were in progress on a reactor (index), including present ones. */
@@ -232,10 +233,15 @@ struct target_limits {
 	uint32_t burst_ms;
 };
 /*
- * Make Read, Compare and Verify (read), and Write and Write Zeroes (write) wait in line, with queue pairs served in
+ * Make Read, Compare and Verify (read), and Write, Write Zeroes and Copy (write) wait in line, with queue pairs served in
  * turn, if they exceed a limit, on any queue.  Takes effect at once. -ENOMEM.
  */
 int target_namespace_limits(struct target_namespace *ns, const struct target_limits *limits);
+
+enum {
+	TARGET_COPY_BYTES = 1 << 20,	/* of one Copy: MCL, and MSSRL */
+	TARGET_COPY_RANGES = 128,	/* MSRC, which is 0's based */
+};
 
 /* A range of logical blocks. */
 struct target_range {
@@ -243,9 +249,9 @@ struct target_range {
 };
 /*
  * Set the blocks that cannot be read: sorted ranges that neither overlap nor touch; they replace the earlier ones. A
- * Read, Compare or Verify of such a block ends with Unrecovered Read Error.  A Write, Write Zeroes or deallocation of
- * one that begins from now on becomes a COMMAND upcall when it is done, with the ranges of a deallocation as its
- * data: the control thread removes its blocks from the ranges and completes it.  -ENOMEM.
+ * Read, Compare, Verify or Copy of such a block ends with Unrecovered Read Error.  A Write, Write Zeroes or deallocation of
+ * one that begins from now on, or a Copy to it, becomes a COMMAND upcall when it is done, a Copy as a Write of its
+ * destination, a deallocation with its ranges as data: the control thread removes its blocks from the ranges and completes it.  -ENOMEM.
  */
 int target_namespace_invalid(struct target_namespace *ns, const struct target_range *ranges,
 			     uint32_t count);
@@ -282,7 +288,7 @@ int target_nstable_set(struct target_nstable *table, uint32_t nsid, struct targe
  * run.  The groups are those of reservations (Base 2.0, 8.19), except that Flush, a write there, is a
  * group of its own, because write protected namespaces permit it:
  *   read	Read, Compare, Verify
- *   write	Write, Write Zeroes, Write Uncorrectable, Dataset Management
+ *   write	Write, Write Zeroes, Write Uncorrectable, Dataset Management, Copy
  *   flush	Flush; a Flush of all namespaces (FFFFFFFFh) ends with the first such status, except
  *		Invalid Namespace, with which it skips the namespace
  * Other commands go to the control thread, which decides about them.

@@ -35,10 +35,20 @@ bool transfer_fetches(const struct target_request *req)
 	}
 }
 
-/* The size of the buffer that would hold all remaining data. */
-static uint32_t transfer_room(const struct target_request *req)
+/* The bytes that the next chunk may have: all remaining ones, or those of a source range. */
+uint32_t transfer_rest(const struct target_request *req)
 {
 	uint32_t rest = req->length - req->started;
+
+	if (req->mode == TRANSFER_COPY)
+		copy_source(req, req->started, &rest);
+	return rest;
+}
+
+/* The size of the buffer that would hold them. */
+static uint32_t transfer_room(const struct target_request *req)
+{
+	uint32_t rest = transfer_rest(req);
 
 	return req->mode == TRANSFER_COMPARE && rest <= UINT32_MAX / 2 ? 2 * rest : rest;
 }
@@ -139,6 +149,8 @@ static void transfer_end(struct target_request *req)
 		upcall_deliver(req);
 	else if (req->mode == TRANSFER_PUSH && !req->status)
 		request_respond(req, req->answer.status);
+	else if (req->mode == TRANSFER_COPY)
+		copy_end(req);
 	else
 		request_respond(req, req->status);
 }
