@@ -35,6 +35,9 @@ LENGTH, TYPE, OFFSET = (
 )
 MISSING = Status.ABORTED_MISSING_FUSED
 RANGE = Status.LBA_OUT_OF_RANGE
+OVERLAP = Status.OVERLAPPING_IO_RANGE
+SIZE = Status(0x183)
+"""Of an I/O command: Command Size Limit Exceeded."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ def sgl(opcode: int, descriptor: bytes, data: bytes = b"", blocks: int = 1) -> B
     """Return a command with any descriptor, and in-capsule data."""
     words = lba_words(40, blocks)
     return lambda region: nvme.sqe(opcode, nsid=1, sgl=descriptor, cdw=words) + data
+
+
+def copy_from(slba: int, blocks: int) -> Build:
+    """Return a Copy of one range to LBA 40."""
+    return sgl(Io.COPY, nvme.in_capsule(0, 32), struct.pack("<8xQH14x", slba, blocks - 1))
 
 
 def kind(value: int) -> Build:
@@ -188,6 +196,16 @@ IO_ROWS = [
     Row("deallocate a range beyond", plain(9, 0, 4, nsid=1, size=16), (RANGE,), "NVM 1.0 3.2.3"),
     Row("deallocate, short list", plain(9, 1, 4, nsid=1, size=16), (LENGTH,), "NVM 1.0 3.2.3"),
     Row("deallocate, no list", plain(9, 0, 4, nsid=1), (LENGTH,), "NVM 1.0 3.2.3"),
+    Row("copy to the block after the last", io(Io.COPY, 32, lba=BLOCKS), (RANGE,), "NVM 1.0 3.2.2"),
+    Row("copy over itself", copy_from(38, 3), (OVERLAP,), "NVM 1.1: Overlapping I/O Range"),
+    Row("copy from behind the end", copy_from(BLOCKS - 1, 2), (RANGE,), "NVM 1.0 3.2.2"),
+    Row("copy from 2^64-1", copy_from((1 << 64) - 1, 2), (RANGE,), "NVM 1.0 3.2.2"),
+    Row("copy of 65536 blocks", copy_from(1000, 65536), (SIZE,), "NVM 1.0 3.2.2: MSSRL, MCL"),
+    Row("copy, short list", io(Io.COPY, 16), (LENGTH,), "NVM 1.0 3.2.2"),
+    Row("copy, no list", io(Io.COPY, 0), (LENGTH,), "NVM 1.0 3.2.2"),
+    Row("copy, 256 ranges", io(Io.COPY, 8192, blocks=256), (SIZE,), "NVM 1.0 3.2.2: MSRC"),
+    Row("copy, format 1", io(Io.COPY, 32, blocks=257), (FIELD,), "NVM 1.0 3.2.2: OCFS"),
+    Row("copy in namespace 2", io(Io.COPY, 32, nsid=2), (NAMESPACE, FIELD), "Base 3.2.1"),
     Row("property get on I/O", fixed(nvme.property_get(CSTS)), (FIELD, OPCODE), "Fabrics 1.1 3"),
     Row("property set on I/O", fixed(nvme.property_set(CC, 0)), (FIELD, OPCODE), "Fabrics 1.1 3"),
     Row("fctype 0x7f", fixed(nvme.fabrics(0x7F, b"")), (FIELD, OPCODE), "Fabrics 1.1 figure 15"),

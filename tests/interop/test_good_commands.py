@@ -176,6 +176,33 @@ def test_verify(host: NvmeHost) -> None:
     assert cqe.status == (0 if oncs & 0x80 else Status.INVALID_OPCODE)
 
 
+@pytest.mark.feature("copy")
+def test_copy(host: NvmeHost) -> None:
+    """Copy in descriptor format 0h: SLBA in bytes 15:8, NLB in 17:16; as Identify allows it."""
+    controller, namespace = host.identify(1), host.identify(0, nsid=1)
+    assert struct.unpack_from("<H", controller, 520)[0] & 0x100, "ONCS"
+    assert struct.unpack_from("<H", controller, 534)[0] & 1, "OCFS"
+    mssrl, mcl = (
+        struct.unpack_from("<HI", namespace, 74)[0],
+        struct.unpack_from("<I", namespace, 76)[0],
+    )
+    assert 1 <= mssrl <= mcl
+    assert namespace[80] >= 1, "MSRC"
+    data = noise(512 * 64, 19)
+    host.write(1000, data)
+    host.write(3000, bytes(512 * 16))
+    ranges = b"".join(struct.pack("<8xQH14x", lba, n - 1) for lba, n in ((1001, 1), (1030, 9)))
+    expect(host.queues[1].call_write(Io.COPY, ranges, nsid=1, cdw=(3001, 0, 1)))
+    found = host.read(3000, 16)
+    assert found[512:1024] == data[512:1024]
+    assert found[1024 : 512 * 11] == data[30 * 512 : 39 * 512]
+    assert found[:512] == bytes(512)
+    assert found[512 * 11 :] == bytes(512 * 5)
+    longest = struct.pack("<8xQH14x", 1000, min(mssrl, 0xFFFF) - 1)
+    expect(host.queues[1].call_write(Io.COPY, longest, nsid=1, cdw=(8000, 0, 0x40000000)))
+    assert host.read(8000, 64) == data
+
+
 def test_fua(host: NvmeHost) -> None:
     """FUA reads and writes (CDW12 bit 30)."""
     words, queue = lba_words(70, 1, 0x4000), host.queues[1]

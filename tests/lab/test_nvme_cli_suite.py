@@ -27,7 +27,17 @@ from lab.prepare import CACHE
 from lab.steered import NSID, Steered
 
 APPLICABLE = (
-    *("compare", "ctrl_reset", "dsm", "error_log", "flush", "fw_log", "get_lba_status", "id_ctrl"),
+    *(
+        "compare",
+        "copy",
+        "ctrl_reset",
+        "dsm",
+        "error_log",
+        "flush",
+        "fw_log",
+        "get_lba_status",
+        "id_ctrl",
+    ),
     *("id_ns", "lba_status_log", "read_write", "smart_log", "verify", "writeuncor", "writezeros"),
 )
 """The tests: each is a module, nvme_NAME_test.py, and a class with one method."""
@@ -37,7 +47,6 @@ NOT_APPLICABLE = {
     "create_max_ns": _MANAGEMENT,
     "format": "creates a namespace with each format, for which it needs Namespace Management",
     "simple_template": "is a template, which sends no command",
-    "copy": "sends no command, because the target has no Copy",
     "get_features": "also reads two features of interrupts, which only PCIe controllers have",
 }
 """The tests that cannot apply, with the reason."""

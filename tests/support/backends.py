@@ -226,6 +226,19 @@ async def zeroes(controller: AnyController) -> None:
         await namespace.deallocate([(8, 8), (64, 64)])
 
 
+async def copying(controller: AnyController) -> None:
+    namespace = controller.namespace(1)
+    if not controller.identify.oncs & 0x100:
+        return
+    size = namespace.block_size
+    data = secrets.token_bytes(64 * size)
+    await namespace.write(0, data)
+    await namespace.copy(100, [(32, 8), (3, 1)])
+    assert await namespace.read(100, 9) == data[32 * size : 40 * size] + data[3 * size : 4 * size]
+    with pytest.raises(ValueError, match="overlap the destination"):
+        await namespace.copy(0, [(7, 8), (3, 1)])
+
+
 async def reserving(controller: AnyController) -> None:
     namespace = controller.namespace(1)
     if not namespace.info.rescap:
@@ -336,6 +349,7 @@ CHECKS: tuple[Check, ...] = (
     stable_writes,
     comparing,
     zeroes,
+    copying,
     reserving,
     nothing_to_do,
     behind_the_end,

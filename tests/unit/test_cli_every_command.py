@@ -27,6 +27,7 @@ CONTROLLER = (
 """Commands that show something of a controller or namespace."""
 BLOCKS = (
     "flush", "write-zeroes -s 8 -c 1 -f", "verify -s 8 -c 1", "dsm -d -s 8,16 -b 2,2",
+    "copy -d 200 -s 8,16 -b 1,1",
     "write-uncor -s 100", "write-zeroes -s 100", "read -s 0 -c 7 -d {out}", "write -s 0 -d {block}",
     "compare -s 0 -d {block}", "compare-and-write --expected {one} -d {one} -f",
     "resv-register --nrkey 1", "bench --runtime 100ms --force",

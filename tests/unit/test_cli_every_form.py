@@ -81,6 +81,7 @@ WALK: dict[str, tuple[str, ...]] = {
     "write-zeroes": ("{url} -s 100 -d",),
     "verify": ("{url} -s 8 -c 1 -f",),
     "dsm": ("{url} -d -s 8,16 -b 2,2",),
+    "copy": ("{url} -d 200 -s 8,16 -b 1,1 -f", "{url} -d 8 -s 8 =1", "{url} -d 8 -s 8 -b 1,2 =2"),
     "compare": ("{url} -s 0 -d {dir}/block -f -t", "{url} -s 0 -d {dir}/other =1"),
     "compare-and-write": ("{url} --expected {dir}/one -d {dir}/one",),
     "smart-log": ("{url} -H",),

@@ -23,8 +23,10 @@ from nvmf.initiator import (
     connect,
     discover,
 )
+from nvmf.initiator.base.copying import copy_blocks
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.spec.features import EventType, Notice
+from nvmf.spec.identify import Oncs
 from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import FeatureId, LogId
 from nvmf.spec.status import Status
@@ -178,11 +180,41 @@ async def test_other_commands(small: Namespace) -> None:
     await small.deallocate((lba, 1) for lba in range(0, 1000, 2))
 
 
+@pytest.mark.feature("copy")
+async def test_copy(controller: Controller, small: Namespace) -> None:
+    """More than one command's worth of ranges, and of blocks; with blocks of 4096 bytes, too."""
+    data = secrets.token_bytes(3000 * 512)
+    await small.write(0, data)
+    ranges = [(lba, 3) for lba in range(0, 600, 4)]
+    await small.copy(8000, ranges, fua=True)
+    assert await small.read(8000, 450) == b"".join(
+        data[512 * lba : 512 * (lba + n)] for lba, n in ranges
+    )
+    await small.copy(9000, [(1, 2999), (7, 0)])
+    assert await small.read(9000, 2999) == data[512:]
+    large = controller.namespace(2)
+    await large.write(0, data[: 300 * 4096])
+    await large.copy(1000, [(0, 300)])
+    assert await large.read(1000, 300) == data[: 300 * 4096]
+    with pytest.raises(ValueError, match="overlap the destination"):
+        await small.copy(10, [(0, 4), (15, 4)])
+    with pytest.raises(NvmeError, match="LBA Out of Range"):
+        await small.copy(0, [(16383, 2)])
+    with pytest.raises(NvmeError, match="LBA Out of Range"):
+        await small.copy(16383, [(0, 2)])
+
+
+async def test_copy_of_a_controller_without_it(small: Namespace) -> None:
+    with pytest.raises(ValueError, match="does not support Copy"):
+        await copy_blocks(small, Oncs.COMPARE, 0, [(8, 1)], False)
+
+
 async def test_nothing_to_do(small: Namespace) -> None:
     assert await small.read(0, 0) == b""
     await small.write(0, b"")
     await small.write_zeroes(0, 0)
     await small.deallocate([])
+    await small.copy(0, [])
 
 
 @pytest.mark.feature("compare")

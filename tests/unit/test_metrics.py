@@ -183,11 +183,20 @@ def test_counters_that_the_engine_does_not_have_are_left_out() -> None:
 
 def test_counters_exist_before_their_first_event() -> None:
     source = make_source()
-    names = ("reads", "writes", "flushes", "compares", "verifies", "write_zeroes", "deallocates")
+    names = (
+        "reads",
+        "writes",
+        "flushes",
+        "compares",
+        "verifies",
+        "write_zeroes",
+        "deallocates",
+        "copies",
+    )
     stats = dict.fromkeys((*names, "throttled", "reservation_conflicts"), 0)
     source.sample.namespaces[0] = NamespaceSample(NQN, 1, 512, stats, LATENCY)
     found = parsed(render(source)[0])
-    for kind in ("write", "flush", "compare", "verify", "write_zeroes", "deallocate"):
+    for kind in ("write", "flush", "compare", "verify", "write_zeroes", "deallocate", "copy"):
         name = "nvmeof_namespace_commands_total"
         assert value(found, name, subsystem=NQN, nsid="1", op=kind) == 0
     for name in ("throttled", "reservation_conflicts"):
@@ -289,7 +298,7 @@ async def test_refusals_have_their_status(server: Server) -> None:
     for status in ("Connect Invalid Parameters", "Connect Invalid Host"):
         assert value(before, "nvmeof_connects_refused_total", status=status) == 0
     assert value(before, "nvmeof_connections_refused_total", status="No Resources") == 0
-    for op in ("flush", "compare", "verify", "write_zeroes", "deallocate"):
+    for op in ("flush", "compare", "verify", "write_zeroes", "deallocate", "copy"):
         labels = {"subsystem": NQN, "nsid": "1", "op": op}
         assert value(before, "nvmeof_namespace_commands_total", **labels) == 0
     for _ in range(2):

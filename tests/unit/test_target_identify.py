@@ -46,7 +46,7 @@ def test_what_linux_insists_on(bench: Bench) -> None:
     assert (data.sqes, data.cqes, data.maxcmd) == (0x66, 0x44, 128)
     assert data.max_transfer_bytes() == 1 << 20
     assert data.vwc & 1
-    assert data.oncs == 1 | 2 | 4 | 8 | 32 | 64 | 128
+    assert data.oncs == 1 | 2 | 4 | 8 | 32 | 64 | 128 | 256
     assert (data.cntrltype, data.aerl, data.acl) == (1, 3, 3)
     assert (data.subnqn, data.sn, data.nn) == (NQN, "SERIAL", 32)
 

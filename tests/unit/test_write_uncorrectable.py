@@ -89,6 +89,14 @@ async def test_until_they_are_written(tmp_path: Path, store: str) -> None:
         assert await disk.read(0, 64) == b"w" * 64 * size
         subsystem = server.core.subsystems[NQN]
         assert subsystem.lasting.state(1).invalid == ()
+        await disk.write_uncorrectable(100, 3)
+        with pytest.raises(NvmeError) as caught:
+            await disk.copy(200, [(0, 8), (102, 2)])
+        assert caught.value.code == LOST
+        await other.copy(90, [(0, 12)])
+        assert await disk.read(90, 12) == b"w" * 12 * size
+        await lost(disk, 102)
+        assert subsystem.lasting.state(1).invalid == ((102, 1),)
 
 
 async def test_deallocation() -> None:

@@ -13,7 +13,7 @@ from nvmf.spec.status import NvmStatus, Status, status_called
 
 FaultKind: TypeAlias = Literal["delay", "error", "full", "torn", "hang", "drop", "cut", "lost"]
 FaultCommand: TypeAlias = Literal[
-    "read", "write", "flush", "compare", "verify", "write-zeroes", "dsm"
+    "read", "write", "flush", "compare", "verify", "write-zeroes", "dsm", "copy"
 ]
 Distribution: TypeAlias = Literal["fixed", "uniform", "normal", "exponential"]
 

@@ -17,7 +17,7 @@ class LimitsConfig(Model):
     read_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
     """Read, Compare and Verify commands per second."""
     write_iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
-    """Write and Write Zeroes commands per second."""
+    """Write, Write Zeroes and Copy commands per second."""
     iops: StrictInt | None = Field(None, ge=1, le=MAX_IOPS)
     """Commands of both kinds per second."""
     read_bandwidth: Size | None = Field(None, ge=1)

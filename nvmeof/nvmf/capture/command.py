@@ -156,8 +156,12 @@ class Command:
 
     def _blocks(self) -> str:
         sqe = self.sqe
+        lba = sqe.cdw11 << 32 | sqe.cdw10
+        if sqe.opcode == IoOpcode.COPY:
+            count = (sqe.cdw12 & 0xFF) + 1
+            return f"NSID {sqe.nsid}, to LBA {lba}, {count} range{'s' if count > 1 else ''}"
         if sqe.opcode in _BLOCKS:
-            lba, count = sqe.cdw11 << 32 | sqe.cdw10, (sqe.cdw12 & 0xFFFF) + 1
+            count = (sqe.cdw12 & 0xFFFF) + 1
             return f"NSID {sqe.nsid}, LBA {lba}, {count} block{'s' if count > 1 else ''}"
         return f"NSID {sqe.nsid}"
 

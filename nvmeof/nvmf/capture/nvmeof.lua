@@ -19,7 +19,7 @@ local io = {
     [0x00] = "Flush", [0x01] = "Write", [0x02] = "Read", [0x04] = "Write Uncorrectable",
     [0x05] = "Compare", [0x08] = "Write Zeroes", [0x09] = "Dataset Management",
     [0x0c] = "Verify", [0x0d] = "Reservation Register", [0x0e] = "Reservation Report",
-    [0x11] = "Reservation Acquire", [0x15] = "Reservation Release",
+    [0x11] = "Reservation Acquire", [0x15] = "Reservation Release", [0x19] = "Copy",
 }
 local fabrics = {
     [0x00] = "Property Set", [0x01] = "Connect", [0x04] = "Property Get",

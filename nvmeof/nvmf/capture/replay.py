@@ -31,7 +31,7 @@ _HARMLESS_IO = (
 _CHANGING_IO = (
     IoOpcode.WRITE, IoOpcode.WRITE_ZEROES, IoOpcode.WRITE_UNCORRECTABLE,
     IoOpcode.DATASET_MANAGEMENT, IoOpcode.RESERVATION_REGISTER, IoOpcode.RESERVATION_ACQUIRE,
-    IoOpcode.RESERVATION_RELEASE,
+    IoOpcode.RESERVATION_RELEASE, IoOpcode.COPY,
 )  # fmt: skip
 _CNTLID = slice(78, 80)
 """CNTLID in Identify Controller data: it differs in each connection."""

@@ -62,6 +62,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "write-zeroes": "set blocks to zeroes, without sending them",
         "verify": "have the target read blocks, without sending them",
         "dsm": "deallocate blocks: their data is no longer needed (TRIM)",
+        "copy": "have the target copy blocks, without transferring them",
         "compare": "compare blocks with a file, without reading them",
     },
     "logs": {

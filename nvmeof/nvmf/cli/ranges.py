@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`nvmeof write-zeroes`, `verify`, `dsm`, `compare`: commands on a range of blocks."""
+"""`nvmeof write-zeroes`, `verify`, `dsm`, `copy`, `compare`: commands on ranges of blocks."""
 
 from __future__ import annotations
 
@@ -85,6 +85,25 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser = _add(
         subparsers,
+        "copy",
+        copy,
+        "have the target copy blocks, without transferring them",
+        "--sdlba 1000 --slbs 8,128 --blocks 7,63",
+        "The ranges are copied one after the other. They must not overlap the destination.",
+        lists=True,
+        zero_based=True,
+    )
+    parser.add_argument(
+        "-d",
+        "--sdlba",
+        metavar="LBA",
+        type=number_argument,
+        required=True,
+        help="first logical block of the destination",
+    )
+    add_fua(parser, "the command")
+    parser = _add(
+        subparsers,
         "compare",
         compare,
         "compare blocks with a file, without reading them",
@@ -125,12 +144,13 @@ def _add(
     *,
     counts: bool = True,
     lists: bool = False,
+    zero_based: bool = False,
 ) -> Command:
     example = EXAMPLE.format(f"{name} {flags}")
     parser = add_command(subparsers, name, run, summary, more, examples=(example,))
     add_namespace_argument(parser)
     if lists:
-        _add_lists(parser)
+        _add_lists(parser, zero_based=zero_based)
     else:
         add_start_argument(parser)
     add_block_flags(parser, count=counts and not lists)
@@ -138,7 +158,7 @@ def _add(
     return parser
 
 
-def _add_lists(parser: Command) -> None:
+def _add_lists(parser: Command, *, zero_based: bool) -> None:
     parser.add_argument(
         "--slbs",
         "--start-block",
@@ -155,7 +175,8 @@ def _add_lists(parser: Command) -> None:
         metavar="N,...",
         type=_numbers,
         default=(),
-        help="numbers of logical blocks of the ranges, not 0's based (default: 1)",
+        help="numbers of logical blocks of the ranges, "
+        + ("0's based as in nvme-cli (default: 0)" if zero_based else "not 0's based (default: 1)"),
     )
 
 
@@ -189,35 +210,72 @@ def dsm(args: argparse.Namespace) -> int:
     if not (args.ad or args.cdw11):
         raise UsageError("say what is to be done with the blocks: --ad deallocates them")
     place = where_of(args)
-    starts, counts = (
-        args.start_block or (0,),
-        args.block_count or (1,) * len(args.start_block or (0,)),
-    )
-    if len(starts) != len(counts):
-        raise UsageError(
-            f"there are {counted(len(starts), 'first block')} and {counted(len(counts), 'number')} "
-            "of blocks: each range needs both"
-        )
-    if min(counts) < 1 or len(starts) > _RANGES:
-        raise UsageError(f"a range has at least 1 block, and a command 1 to {_RANGES} ranges")
+    ranges = _ranges(args, 1)
+    if min(blocks for _, blocks in ranges) < 1:
+        raise UsageError("a range has at least 1 block")
     options = options_of(args, place, **ONE_QUEUE)
 
     async def run() -> int:
         async with connect(place, options) as controller:
             namespace = to_move(controller, args.namespace_id)
-            for start, count in zip(starts, counts, strict=True):
+            for start, count in ranges:
                 room_from(namespace, start, count * namespace.block_size)
-            await namespace.deallocate(list(zip(starts, counts, strict=True)))
+            await namespace.deallocate(ranges)
         if args.output_format == "json":
-            ranges = [{"slba": slba, "blocks": n} for slba, n in zip(starts, counts, strict=True)]
-            print_json({"nsid": args.namespace_id, "ranges": ranges, "result": "deallocated"})
+            found = [{"slba": slba, "blocks": n} for slba, n in ranges]
+            print_json({"nsid": args.namespace_id, "ranges": found, "result": "deallocated"})
             return EXIT_OK
-        for start, count in zip(starts, counts, strict=True):
+        for start, count in ranges:
             blocks = counted(count, "block")
             print(f"namespace {args.namespace_id}: {blocks} from {start}: deallocated")
         return EXIT_OK
 
     return run_async(run())
+
+
+def copy(args: argparse.Namespace) -> int:
+    """Execute Copy."""
+    place = where_of(args)
+    ranges = [(start, count + 1) for start, count in _ranges(args, 0)]
+    total = sum(blocks for _, blocks in ranges)
+    options = options_of(args, place, **ONE_QUEUE)
+
+    async def run() -> int:
+        async with connect(place, options) as controller:
+            namespace = to_move(controller, args.namespace_id)
+            for start, blocks in [*ranges, (args.sdlba, total)]:
+                room_from(namespace, start, blocks * namespace.block_size)
+            try:
+                await namespace.copy(args.sdlba, ranges, fua=args.force_unit_access)
+            except ValueError as error:
+                raise CliError(str(error)) from None
+        if args.output_format == "json":
+            print_json({
+                "nsid": args.namespace_id,
+                "sdlba": args.sdlba,
+                "ranges": [{"slba": slba, "blocks": n} for slba, n in ranges],
+                "result": "copied",
+            })  # fmt: skip
+        else:
+            copied = counted(total, "block")
+            print(f"namespace {args.namespace_id}: {copied} copied to {args.sdlba}")
+        return EXIT_OK
+
+    return run_async(run())
+
+
+def _ranges(args: argparse.Namespace, one: int) -> list[tuple[int, int]]:
+    """Return (first block, number) of each range; one: the number of a range without one."""
+    starts = args.start_block or (0,)
+    counts = args.block_count or (one,) * len(starts)
+    if len(starts) != len(counts):
+        raise UsageError(
+            f"there are {counted(len(starts), 'first block')} and {counted(len(counts), 'number')} "
+            "of blocks: each range needs both"
+        )
+    if len(starts) > _RANGES:
+        raise UsageError(f"a command has 1 to {_RANGES} ranges")
+    return list(zip(starts, counts, strict=True))
 
 
 def compare(args: argparse.Namespace) -> int:

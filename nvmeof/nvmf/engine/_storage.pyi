@@ -120,8 +120,9 @@ class Namespace:
     @property
     def stats(self) -> dict[str, int]:
         """Return counters since creation: successful reads, writes, read_bytes, write_bytes,
-        compares, verifies, write_zeroes, deallocates (Dataset Management); flushes requested from
-        the store; errors, media_errors, throttled; checked_bytes of Compare and Verify.
+        compares, verifies, write_zeroes, deallocates (Dataset Management), copies, copied_bytes;
+        flushes requested from the store; errors, media_errors, throttled; checked_bytes of Compare
+        and Verify.
         """
     def busy(self) -> list[int]:
         """Return the nanoseconds during which commands were in progress, by reactor."""

@@ -178,6 +178,8 @@ cdef extern from "target/target.h" nogil:
         uint64_t zeroes
         uint64_t deallocates
         uint64_t checked_bytes
+        uint64_t copies
+        uint64_t copied_bytes
     void namespace_stats "target_namespace_stats"(const target_namespace *ns,
                                                   c_namespace_stats *stats)
     uint64_t target_namespace_busy(const target_namespace *ns, unsigned reactor)

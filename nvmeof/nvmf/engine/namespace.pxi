@@ -57,7 +57,8 @@ cdef class Namespace:
                 "media_errors": s.media_errors, "throttled": s.throttled,
                 "flushes": s.flushes, "compares": s.compares, "verifies": s.verifies,
                 "write_zeroes": s.zeroes, "deallocates": s.deallocates,
-                "checked_bytes": s.checked_bytes}
+                "checked_bytes": s.checked_bytes, "copies": s.copies,
+                "copied_bytes": s.copied_bytes}
 
     def busy(self):
         cdef target_namespace *ns = self.get()

@@ -88,7 +88,7 @@ class Limits(TypedDict, total=False):
     read_iops: int
     """Read, Compare and Verify commands per second."""
     write_iops: int
-    """Write and Write Zeroes commands per second."""
+    """Write, Write Zeroes and Copy commands per second."""
     iops: int
     """Commands of both kinds per second."""
     read_bandwidth: int
@@ -270,6 +270,8 @@ class NamespaceStats(TypedDict):
     """Dataset Management commands."""
     checked_bytes: int
     """Bytes of Compare and Verify commands."""
+    copies: int
+    copied_bytes: int
 
 
 class NamedNamespaceStats(NamespaceStats):

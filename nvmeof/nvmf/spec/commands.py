@@ -39,6 +39,7 @@ ALL_NAMESPACES = 0xFFFFFFFF
 MAX_BLOCKS = 65536
 """Maximum logical blocks of one command."""
 MAX_DSM_RANGES = 256
+MAX_COPY_RANGES = 256
 
 _FUA = 1 << 30
 _FUSE_FIRST, _FUSE_SECOND = 1, 2
@@ -252,6 +253,18 @@ def dataset_management(nsid: int, ranges: int, *, deallocate: bool = True) -> by
 def dsm_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
     """Encode (first block, blocks) pairs as data of Dataset Management: 16 bytes per range."""
     return b"".join(struct.pack("<IIQ", 0, blocks, slba) for slba, blocks in ranges)
+
+
+def copy(nsid: int, sdlba: int, ranges: int, *, fua: bool = False) -> bytes:
+    """Copy to sdlba (NVM 1.0, 3.2.2); its data is copy_ranges(), descriptor format 0h."""
+    if not 1 <= ranges <= MAX_COPY_RANGES:
+        raise ValueError(f"{ranges} ranges: a command takes 1 to {MAX_COPY_RANGES}")
+    return encode_blocks(IoOpcode.COPY, nsid, sdlba, (ranges - 1) | (_FUA if fua else 0), 0)
+
+
+def copy_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
+    """Encode (first block, blocks) source ranges as data of Copy: 32 bytes per range."""
+    return b"".join(struct.pack("<8xQH14x", slba, blocks - 1) for slba, blocks in ranges)
 
 
 # ---- reservations (Base 2.0, 7.2 to 7.5) ----

@@ -190,6 +190,8 @@ class IdentifyController(Structure):
     icsvscc: Annotated[int, u8(530)] = 0
     nwpc: Annotated[int, u8(531)] = 0
     acwu: Annotated[int, u16(532)] = 0
+    ocfs: Annotated[int, u16(534)] = 0
+    """Optional Copy Formats Supported: a bit for each descriptor format."""
     sgls: Annotated[int, u32(536)] = 0
     mnan: Annotated[int, u32(540)] = 0
     """Maximum Number of Allowed Namespaces."""

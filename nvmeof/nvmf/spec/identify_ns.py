@@ -77,8 +77,11 @@ class IdentifyNamespace(Structure):
     nows: Annotated[int, u16(72)] = 0
     """Optimal write size: logical blocks, 0's based."""
     mssrl: Annotated[int, u16(74)] = 0
+    """Maximum single source range length of Copy: logical blocks."""
     mcl: Annotated[int, u32(76)] = 0
+    """Maximum copy length: logical blocks of all source ranges of a Copy."""
     msrc: Annotated[int, u8(80)] = 0
+    """Maximum source range count of Copy, 0's based."""
     anagrpid: Annotated[int, u32(92)] = 0
     nsattr: Annotated[int, u8(99)] = 0
     nvmsetid: Annotated[int, u16(100)] = 0

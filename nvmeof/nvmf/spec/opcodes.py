@@ -43,6 +43,7 @@ class IoOpcode(IntEnum):
     RESERVATION_REPORT = 0x0E
     RESERVATION_ACQUIRE = 0x11
     RESERVATION_RELEASE = 0x15
+    COPY = 0x19
     FABRICS = 0x7F
 
 

@@ -148,6 +148,7 @@ class NvmStatus(Named):
     INVALID_PROTECTION_INFORMATION = 0x181, "Invalid Protection Information"
     WRITE_TO_READ_ONLY_RANGE = 0x182, "Attempted Write to Read Only Range"
     COMMAND_SIZE_LIMIT_EXCEEDED = 0x183, "Command Size Limit Exceeded"
+    OVERLAPPING_IO_RANGE = 0x187, "Overlapping I/O Range"
 
 
 def status_name(status: int, *, io: bool = False) -> str:

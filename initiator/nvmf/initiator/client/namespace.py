@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from nvmf.engine import HostMemory
 from nvmf.initiator.base.arguments import bytes_of, writable
 from nvmf.initiator.base.bytewise import Bytewise
+from nvmf.initiator.base.copying import copy_blocks
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, split, transfer
 from nvmf.initiator.base.reservations import Reservations
@@ -298,6 +299,13 @@ class Namespace(Bytewise):
         for group in groups(pieces, nvm.dmrl or MAX_DSM_RANGES):
             sqe = commands.dataset_management(self.nsid, len(group))
             await self.send(sqe, "Dataset Management (deallocate)", commands.dsm_ranges(group))
+
+    async def copy(self, lba: int, ranges: Iterable[tuple[int, int]], *, fua: bool = False) -> None:
+        """Have the controller copy (first block, blocks) ranges to lba, one after the other.
+
+        Raises ValueError if it has no Copy, or the destination overlaps a range. fua: as in write.
+        """
+        await copy_blocks(self, self._controller.identify.oncs, lba, ranges, fua)
 
     # ---- any other command ----
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nvmf.initiator.base.arguments import bytes_of, writable
+from nvmf.initiator.base.copying import copy_blocks
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.many import OneByOne
 from nvmf.initiator.base.memory import KernelMemory, is_aligned
@@ -191,6 +192,13 @@ class KernelNamespace(OneByOne):
                 self._ioctl(_BLKDISCARD, lba, blocks)
 
         await self._run(name, None, None, work)
+
+    async def copy(self, lba: int, ranges: Iterable[tuple[int, int]], *, fua: bool = False) -> None:
+        """Have the controller copy (first block, blocks) ranges to lba, one after the other.
+
+        Raises ValueError if it has no Copy, or the destination overlaps a range. fua: as in write.
+        """
+        await copy_blocks(self, self._controller.identify.oncs, lba, ranges, fua)
 
     # ---- reservations ----
 

@@ -152,6 +152,14 @@ class MultipathNamespace(OneByOne):
         found = list(ranges)
         await self._run(lambda path: path.deallocate(found))
 
+    async def copy(self, lba: int, ranges: Iterable[tuple[int, int]], *, fua: bool = False) -> None:
+        """Have the controller copy (first block, blocks) ranges to lba, one after the other.
+
+        Repeated on another path if a path is lost: source and destination do not overlap.
+        """
+        found = list(ranges)
+        await self._run(lambda path: path.copy(lba, found, fua=fua))
+
     # ---- implementation ----
 
     async def _run(self, work: Callable[[Namespace], Awaitable[T]]) -> T:

@@ -182,6 +182,14 @@ class Namespace:
         """Deallocate (first block, blocks) ranges: their data is no longer needed."""
         self._loop.call(self._namespace.deallocate(ranges))
 
+    def copy(self, lba: int, ranges: Iterable[tuple[int, int]], *, fua: bool = False) -> None:
+        """Have the controller copy (first block, blocks) ranges to lba, one after the other.
+
+        Raises ValueError if the controller does not support Copy, or if the destination overlaps a
+        range.
+        """
+        self._loop.call(self._namespace.copy(lba, ranges, fua=fua))
+
     @property
     def reservations(self) -> BlockingReservations:
         """The reservations of the namespace."""

@@ -16,6 +16,7 @@ _shtab_nvmeof_commands() {
     config:'Check a target'"'"'s configuration, or convert it.'
     connect:'Connect the kernel to a subsystem, and wait for its block devices.'
     connect-all:'Connect the kernel to all subsystems that a port offers, following referrals.'
+    copy:'Have the target copy blocks, without transferring them.'
     devices:'List RDMA devices with their ports, GIDs and capabilities.'
     disconnect:'Disconnect the kernel from a subsystem.'
     disconnect-all:'Disconnect the kernel from all fabrics subsystems.'
@@ -507,6 +508,42 @@ _shtab_nvmeof_connect_all_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_nvmeof_connect_all_defaults_added=0
+
+_shtab_nvmeof_copy_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
+  {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
+  {-N,--namespace-id}"[namespace identifier (default\: 1)\; with a URL also -n, as in nvme-cli]:NSID:"
+  {--slbs,--start-block}"[first logical blocks of the ranges (default\: 0)]:LBA,...:"
+  {-b,--blocks}"[numbers of logical blocks of the ranges, 0\'s based as in nvme-cli (default\: 0)]:N,...:"
+  "-s[with a URL the first logical block, as in nvme-cli\; with -a the port of the target]:N:"
+  {-t,--transport}"[only rdma is supported]:transport:(rdma)"
+  {-a,--traddr}"[address or name of the target]:HOST:"
+  "--trsvcid[port of the target (default\: 4420)]:PORT:"
+  {-n,--nqn}"[NQN of the subsystem]:NQN:"
+  "--device[an embedded device (iwarp, roce), a libibverbs device (system), or a system device if one reaches the address, else iwarp (default\: auto)]:device:(auto iwarp roce system)"
+  "--remote-keys[memory that the target can access\: the data of each command until it completes, or all I\/O buffers, which is faster (default\: command)]:remote_keys:(command buffer)"
+  {-w,--host-traddr}"[source address]:ADDRESS:"
+  {-q,--hostnqn}"[NQN of this host (default\: \/etc\/nvme\/hostnqn)]:NQN:"
+  {-I,--hostid}"[identifier of this host, a UUID (default\: \/etc\/nvme\/hostid)]:UUID:"
+  {-i,--nr-io-queues}"[number of I\/O queues (default\: 1)]:N:"
+  {-Q,--queue-size}"[entries per I\/O queue (default\: 128)]:N:"
+  {-k,--keep-alive-tmo}"[keep-alive timeout in seconds, 0 for none (default\: 5)]:SECONDS:"
+  "--reconnect-delay[seconds between attempts to reconnect (default\: 10)]:SECONDS:"
+  "--ctrl-loss-tmo[seconds after which a lost controller is given up, -1 for never (default\: 0)]:SECONDS:"
+  "--io-timeout[timeout of an I\/O command in seconds (default\: 30)]:SECONDS:"
+  "--disable-sqflow[disable SQ flow control]"
+  {-S,--dhchap-secret}"[this host\'s key, in the format of gen-dhchap-key]:KEY:"
+  {-C,--dhchap-ctrl-secret}"[the controller\'s key, to authenticate the controller too, in the format of gen-dhchap-key]:KEY:"
+  "--dhchap-secret-file[file with this host\'s key]:FILE:_files"
+  "--dhchap-ctrl-secret-file[file with the controller\'s key]:FILE:_files"
+  {-d,--sdlba}"[first logical block of the destination]:LBA:"
+  {-f,--force-unit-access}"[set Force Unit Access (FUA) in the command]"
+  ":nvme\+rdma\:\/\/HOST\:PORT\/NQN\?OPTION\=VALUE, instead of the flags (options\: see below):"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_nvmeof_copy_defaults_added=0
 
 _shtab_nvmeof_devices_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -1473,7 +1510,7 @@ _shtab_nvmeof_target_fault_add_options=(
   "--trsvcid[the port number]:PORT:"
   "--queue[the queue\; 0\: the admin queue]:N:"
   "--admin[also commands of the admin queue]"
-  "--commands[of read, write, flush, compare, verify, write-zeroes and dsm, with commas]:LIST:"
+  "--commands[of read, write, flush, compare, verify, write-zeroes, dsm and copy, with commas]:LIST:"
   "--first-block[first block of a range]:LBA:"
   "--blocks[blocks of the range (default\: 1)]:N:"
   "--direction[wire\: direction of the frames (default\: both)]:direction:(both to-target to-host)"
@@ -1714,7 +1751,7 @@ _shtab_nvmeof_target_namespace_limit_options=(
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   "--read-iops[reads (Read, Compare, Verify) per second]:N:"
-  "--write-iops[writes (Write, Write Zeroes) per second]:N:"
+  "--write-iops[writes (Write, Write Zeroes, Copy) per second]:N:"
   "--iops[reads and writes per second]:N:"
   "--read-bandwidth[bytes read per second, such as 100MiB]:SIZE:"
   "--write-bandwidth[bytes written per second]:SIZE:"
@@ -2174,6 +2211,7 @@ _shtab_nvmeof() {
         config) _shtab_nvmeof_config ;;
         connect) _arguments -C -s $_shtab_nvmeof_connect_options ;;
         connect-all) _arguments -C -s $_shtab_nvmeof_connect_all_options ;;
+        copy) _arguments -C -s $_shtab_nvmeof_copy_options ;;
         devices) _arguments -C -s $_shtab_nvmeof_devices_options ;;
         disconnect) _arguments -C -s $_shtab_nvmeof_disconnect_options ;;
         disconnect-all) _arguments -C -s $_shtab_nvmeof_disconnect_all_options ;;

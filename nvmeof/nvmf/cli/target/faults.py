@@ -137,7 +137,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         "--commands",
         metavar="LIST",
         type=lambda text: text.split(","),
-        help="of read, write, flush, compare, verify, write-zeroes and dsm, with commas",
+        help="of read, write, flush, compare, verify, write-zeroes, dsm and copy, with commas",
     )
     where.add_argument(
         "--first-block", metavar="LBA", type=number_argument, help="first block of a range"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COUNTS: dict[Literal["read_iops", "write_iops", "iops"], str] = {
     "read_iops": "reads (Read, Compare, Verify) per second",
-    "write_iops": "writes (Write, Write Zeroes) per second",
+    "write_iops": "writes (Write, Write Zeroes, Copy) per second",
     "iops": "reads and writes per second",
 }
 _RATES: dict[Literal["read_bandwidth", "write_bandwidth", "bandwidth"], str] = {

@@ -33,7 +33,7 @@ class Gate:
     read: int = 0
     """Read, Compare, Verify."""
     write: int = 0
-    """Write, Write Zeroes, Write Uncorrectable, Dataset Management."""
+    """Write, Write Zeroes, Write Uncorrectable, Dataset Management, Copy."""
     flush: int = 0
 
 

@@ -117,13 +117,15 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         | Oncs.WRITE_ZEROES
         | Oncs.RESERVATIONS
         | Oncs.TIMESTAMP
-        | Oncs.VERIFY,
+        | Oncs.VERIFY
+        | Oncs.COPY,
         nwpc=subsystem.lasting.nwpc,
         awun=ATOMIC_BLOCKS,
         awupf=ATOMIC_BLOCKS,
         # Compare and Write, up to the same size: see c/target/fused.c.
         fuses=1 << 0,
         acwu=ATOMIC_BLOCKS,
+        ocfs=1 << 0,
         # Bits 2:1 = 3: Flush of all namespaces at once is supported.
         vwc=3 << 1 | int(volatile),
         sgls=common.sgls | (Sgls.OFFSET if offset else 0),

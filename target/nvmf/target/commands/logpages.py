@@ -58,6 +58,7 @@ IO_EFFECTS: dict[int, Effects] = {
     IoOpcode.WRITE_ZEROES: _IO_WRITE,
     IoOpcode.DATASET_MANAGEMENT: _IO_WRITE,
     IoOpcode.VERIFY: _IO_READ,
+    IoOpcode.COPY: _IO_WRITE,
     IoOpcode.RESERVATION_REGISTER: _IO_READ,
     IoOpcode.RESERVATION_REPORT: _IO_READ,
     IoOpcode.RESERVATION_ACQUIRE: _IO_READ,

@@ -79,7 +79,7 @@ def _written(
 
 
 def written(controller: Controller, request: Request) -> Completion | None:
-    """Complete a Write or Write Zeroes that the engine has executed."""
+    """Complete a Write or Write Zeroes (or Copy, as a Write) that the engine has executed."""
     return _written(controller, request, [_range(request.sqe)])
 
 

@@ -43,6 +43,7 @@ _OPCODES: dict[FaultCommand, IoOpcode] = {
     "verify": IoOpcode.VERIFY,
     "write-zeroes": IoOpcode.WRITE_ZEROES,
     "dsm": IoOpcode.DATASET_MANAGEMENT,
+    "copy": IoOpcode.COPY,
 }
 
 

@@ -46,6 +46,7 @@ _COMMANDS = (
     ({"op": "verify"}, "verifies"),
     ({"op": "write_zeroes"}, "write_zeroes"),
     ({"op": "deallocate"}, "deallocates"),
+    ({"op": "copy"}, "copies"),
 )
 _CONNECT = (
     Status.COMMAND_SEQUENCE_ERROR,

@@ -27,6 +27,9 @@ from nvmf.target.command.engine import EngineNamespace, StoreFacts
 ATOMIC_BLOCKS = 1 - 1
 """Atomic write unit, 0's based: one block on every store, also on power failure."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
+_COPY_BYTES = 1 << 20
+_COPY_RANGES = 128
+"""The most that one Copy has: TARGET_COPY_BYTES and TARGET_COPY_RANGES of c/target/target.h."""
 """Write Zeroes may deallocate."""
 _GRANULARITY_MOST = 1 << 16
 """Maximum of NPWG and the fields beside it, in logical blocks."""
@@ -171,6 +174,9 @@ def _identify_data(
         npdg=granularity,
         npda=granularity,
         nows=granularity,
+        mssrl=_COPY_BYTES // block_size,
+        mcl=_COPY_BYTES // block_size,
+        msrc=_COPY_RANGES - 1,
         nsattr=NSATTR_WRITE_PROTECTED if read_only else 0,
         nguid=identity.nguid,
         eui64=identity.eui64,

@@ -195,6 +195,8 @@ def namespace_stats(nqn: str, nsid: int, stats: Mapping[str, int]) -> results.Na
         "write_zeroes": stats.get("write_zeroes", 0),
         "deallocates": stats.get("deallocates", 0),
         "checked_bytes": stats.get("checked_bytes", 0),
+        "copies": stats.get("copies", 0),
+        "copied_bytes": stats.get("copied_bytes", 0),
     }
 
 
