@@ -37,7 +37,7 @@ MISSING = Status.ABORTED_MISSING_FUSED
 RANGE = Status.LBA_OUT_OF_RANGE
 OVERLAP = Status.OVERLAPPING_IO_RANGE
 SIZE = Status(0x183)
-"""Of an I/O command: Command Size Limit Exceeded."""
+"""The status of an I/O command: Command Size Limit Exceeded."""
 
 
 @dataclass(frozen=True)

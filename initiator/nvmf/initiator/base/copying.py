@@ -24,7 +24,7 @@ class _Namespace(Protocol):
 
 
 class CopyPiece(NamedTuple):
-    """What one command copies."""
+    """The source ranges and the destination of one command."""
 
     sdlba: int
     ranges: list[tuple[int, int]]

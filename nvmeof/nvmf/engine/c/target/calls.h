@@ -183,7 +183,7 @@ void io_ranges_arrived(struct target_request *req, const void *ranges);
 /* ---- copy.c ---- */
 void copy_command(struct target_request *req, const struct nvme_sqe *sqe);
 void copy_ranges_arrived(struct target_request *req, const void *ranges);
-/* Where in the namespace the bytes for this offset of the destination come from, and how many are left in the range. */
+/* The place in the namespace of the bytes for this offset of the destination, and how many are left in the source range. */
 uint64_t copy_source(const struct target_request *req, uint32_t offset, uint32_t *rest);
 void copy_failed(const struct chunk *chunk);	/* it was not read or written */
 void copy_end(struct target_request *req);
