@@ -8,7 +8,6 @@ import os
 import socket
 import struct
 from collections.abc import Mapping
-from typing import TextIO
 
 from nvmf.target.logs.fields import fields_of
 from nvmf.target.logs.formats import PrefixFormatter, priority
@@ -29,7 +28,7 @@ def is_journal(descriptor: int, environment: Mapping[str, str] = os.environ) -> 
 class JournalHandler(logging.Handler):
     """Sends records to the journal, or if that fails, to a stream with the priority as prefix."""
 
-    def __init__(self, otherwise: logging.StreamHandler[TextIO], path: str = SOCKET) -> None:
+    def __init__(self, otherwise: logging.Handler, path: str = SOCKET) -> None:
         super().__init__()
         self._otherwise = otherwise
         otherwise.setFormatter(PrefixFormatter())
@@ -44,8 +43,9 @@ class JournalHandler(logging.Handler):
             self._otherwise.handle(record)
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket and the stream."""
         self._socket.close()
+        self._otherwise.close()
         super().close()
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 import sys
 from types import TracebackType
-from typing import TextIO
 
 from nvmf.target.logs.formats import JsonFormatter, TextFormatter
 from nvmf.target.logs.journal import JournalHandler, is_journal
 from nvmf.target.logs.limit import LimitedHandler
+from nvmf.target.logs.patient import PatientHandler
 
 FORMATS = ("text", "json", "journal")
 TELL_EVERY = 60.0
@@ -26,7 +26,7 @@ class LogOutput:
     """
 
     def __init__(self, form: str | None = None) -> None:
-        stream: logging.StreamHandler[TextIO] = logging.StreamHandler(sys.stderr)
+        stream = PatientHandler(sys.stderr)
         if form is None:
             form = "journal" if is_journal(2) else "text"
         if form == "journal":
