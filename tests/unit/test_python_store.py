@@ -65,6 +65,10 @@ async def test_data_is_stable_before_its_mark_is_removed() -> None:
         assert store.calls[-2:] == ["write", "flush"]
         await disk.write(0, b"\2" * 512)
         assert store.calls[-1] == "write"
+        await disk.deallocate([(16, 1), (3, 2), (17, 1)])
+        assert store.calls[-4:] == [*["deallocate"] * 3, "flush"]
+        await disk.deallocate([(3, 1), (17, 1)])
+        assert store.calls[-2:] == ["deallocate"] * 2
 
 
 async def test_one_that_only_reads() -> None:

@@ -122,12 +122,15 @@ static struct nvme_dsm_range dsm_range(const struct target_request *req, uint32_
 	return range;
 }
 
-/* req->step ranges were begun; step_done bytes of the last of them are done. */
+/*
+ * req->step ranges were begun; step_done bytes of the last of them are done.  If they include marked blocks, a flush is
+ * last: a power failure must not leave older data and no mark, whose removal is stored.
+ */
 static bool step_dsm(struct target_request *req)
 {
 	uint8_t shift = req->ns->block_shift;
 
-	for (;;) {
+	while (req->step <= req->steps) {
 		if (req->step) {
 			struct nvme_dsm_range range = dsm_range(req, req->step - 1);
 
@@ -135,11 +138,14 @@ static bool step_dsm(struct target_request *req)
 				       (uint64_t)range.blocks << shift))
 				return true;
 		}
-		if (req->step == req->steps)
-			return false;
-		req->step++;
 		req->step_done = 0;
+		if (req->step++ < req->steps)
+			continue;
+		if (req->validates)
+			step_submit(req, STORE_FLUSH, 0, 0, 0, NULL);
+		return req->validates;
 	}
+	return false;
 }
 
 static bool step_write(struct target_request *req)
