@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -12,11 +13,15 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from zeroconf import ServiceStateChange
+from zeroconf._dns import DNSPointer
+from zeroconf.asyncio import AsyncZeroconf
+from zeroconf.const import _CLASS_IN, _TYPE_PTR
 
 from nvmf.initiator import connect
 from nvmf.initiator.discovery.mdns import Service, _Browser, services_of
@@ -129,7 +134,7 @@ class Network:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return [ADDRESS]
 
-    async def async_register_service(self, info: Any, *, allow_name_change: bool) -> None:
+    async def async_register_service(self, info: Any) -> None:
         self.ports.append(info.port)
 
     async def async_update_interfaces(self, addresses: list[str]) -> None: ...
@@ -151,6 +156,40 @@ async def test_a_moment_without_descriptors(monkeypatch: pytest.MonkeyPatch) -> 
     network.fails = False
     announcer.follow([Port(1, ADDRESS, 4420), Port(2, ADDRESS, 4421)])
     await until(lambda: network.ports == [4420, 4421])
+    await announcer.close()
+
+
+async def test_a_network_that_refuses_every_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The target does not rename itself without end, and is announced when that has ended."""
+    caplog.set_level("INFO")
+    network = AsyncZeroconf(interfaces=["127.0.0.1"])
+    loop, probe = asyncio.get_running_loop(), network.zeroconf.generate_service_query
+    names: list[str] = []
+    hostile = True
+
+    def answered(info: Any) -> Any:
+        names.append(info.name)
+        if hostile:
+            claim = DNSPointer(info.type, _TYPE_PTR, _CLASS_IN, 4500, info.name)
+            loop.call_soon(network.zeroconf.cache.async_add_records, [claim])
+            loop.call_soon(network.zeroconf.async_notify_all)
+        return probe(info)
+
+    monkeypatch.setattr(network.zeroconf, "generate_service_query", answered)
+    monkeypatch.setattr(mdns, "outward_addresses", lambda _=None: [ADDRESS])
+    monkeypatch.setattr(mdns, "open_mdns", lambda _: network)
+    monkeypatch.setattr(network, "async_update_interfaces", AsyncMock())
+    announcer = mdns.Announcer("n", NQN, lambda: "roce")
+    announcer.follow([Port(1, ADDRESS, 4420)])
+    await until(lambda: len(set(names)) > 15 or "others claim 15 names" in caplog.text)
+    assert len(set(names)) == 15
+    monkeypatch.setattr(mdns, "LOOK_SECONDS", 0.01)
+    hostile = False
+    announcer.follow([Port(1, ADDRESS, 4420)])
+    await until(lambda: "mDNS: announced" in caplog.text)
+    assert len(set(names)) == 16
     await announcer.close()
 
 

@@ -15,9 +15,11 @@ import logging
 import secrets
 import socket
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from zeroconf import Error as ZeroconfError
+from zeroconf import NonUniqueNameException
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 from nvmf.mdns import NO_NETWORK, MdnsError, open_mdns, outward_addresses
@@ -34,6 +36,10 @@ CLOSE_TIMEOUT = 0.8
 """Maximum seconds to withdraw announcements."""
 LOOK_SECONDS = 5.0
 """Seconds between checks of the addresses, which also retry failed announcements."""
+NAMES_MOST = 15
+"""Names in turn of one port that the network may refuse; then each further one waits until the next
+check (RFC 6762, 8.1), so that nobody can keep this target busy with renaming.
+"""
 _TTL = 120
 """Seconds that other machines cache an announcement (RFC 6762, 10)."""
 
@@ -59,6 +65,8 @@ class Announcer:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failed = ""
+        self._refused: Counter[Port] = Counter()
+        """Names in turn that others claim, by the ports that are not announced for this reason."""
         self._silent: dict[Port, str] = {}
         """Ports that are not announced, and the reason that was logged."""
 
@@ -101,10 +109,15 @@ class Announcer:
             if port not in services or services[port].type != old.type:
                 del self._services[port]
                 await self._zeroconf.async_unregister_service(old)
+        refused = ""
         for port, info in services.items():
             there = self._services.get(port)
             if there is None:
-                await self._zeroconf.async_register_service(info, allow_name_change=True)
+                try:
+                    await self._register(self._zeroconf, port, info)
+                except MdnsError as error:
+                    refused = str(error)
+                    continue
             elif set(there.parsed_addresses()) != set(info.parsed_addresses()):
                 info.name = there.name  # perhaps changed because of a conflict
                 await self._zeroconf.async_update_service(info)
@@ -113,6 +126,27 @@ class Announcer:
             self._services[port] = info
             listed = ", ".join(info.parsed_addresses())
             log.info("mDNS: announced %s: port %d at %s", info.name, port.trsvcid, listed)
+        if refused:
+            raise MdnsError(refused)
+
+    async def _register(self, zeroconf: AsyncZeroconf, port: Port, info: AsyncServiceInfo) -> None:
+        """Announce a port under a name that nobody else has; raise MdnsError if that takes long."""
+        plain = info.name.removesuffix(f".{info.type}")
+        while True:
+            if number := self._refused[port]:
+                info.name = f"{plain}-{number + 1}.{info.type}"
+            try:
+                await zeroconf.async_register_service(info)
+            except NonUniqueNameException:
+                self._refused[port] += 1
+                if number + 1 >= NAMES_MOST:
+                    raise MdnsError(
+                        f"others claim {NAMES_MOST} names in turn of port {port.trsvcid}; a "
+                        f"further one is tried every {LOOK_SECONDS:g} s"
+                    ) from None
+            else:
+                del self._refused[port]
+                return
 
     def _service(self, port: Port) -> AsyncServiceInfo | None:
         addresses = addresses_of(port)
