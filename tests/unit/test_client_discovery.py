@@ -96,6 +96,29 @@ async def test_referrals_are_followed_once(servers: list[Server]) -> None:
     assert [log.depth for log in endless] == [log.depth for log in found]
 
 
+async def test_two_services_at_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is asked once; a port of the same service is known by its address."""
+    asked = []
+    here = DiscoveryEntry(traddr="192.0.2.1", trsvcid="1000")
+    entries = [
+        *(replace(here, subtype=1, subnqn=nqn) for nqn in (NQN, DISCOVERY_NQN, NQN)),
+        replace(here, subtype=3, subnqn="nqn.2026-01.example:own"),
+        replace(here, subtype=3, subnqn="nqn.2026-01.example:own", trsvcid="1001"),
+    ]
+
+    async def raw(place: TransportId, options: object, most: int) -> bytes:
+        asked.append((place.trsvcid, place.subnqn))
+        return encode_discovery_log(1, entries)
+
+    monkeypatch.setattr("nvmf.initiator.discovery.referrals.raw_log", raw)
+    await logs("nvme+rdma://192.0.2.1:1000", depth=2)
+    assert asked == [
+        ("1000", DISCOVERY_NQN),
+        ("1000", NQN),
+        ("1001", "nqn.2026-01.example:own"),
+    ]
+
+
 async def test_a_chain_ends_at_eight_referrals(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless series of services, each of which refers to the next."""
     asked = []

@@ -138,6 +138,19 @@ def test_controllers_of_two_hosts(kernel: FakeKernel, connected: Connections) ->
     assert connected == hosts
 
 
+def test_a_second_service_at_the_same_port(kernel: FakeKernel) -> None:
+    """It is asked by its own NQN."""
+    asked: list[str] = []
+
+    def read(options: FabricsOptions, most: int) -> bytes:
+        asked.append(options.nqn)
+        return encode_discovery_log(1, [replace(referral(WANTED.traddr), subnqn=NQN)])
+
+    starts = [start_of(WANTED, discovery=True)]
+    assert not list(connect_found_by_kernel(starts, ByKernel(read, kernel.system)))
+    assert asked == [DISCOVERY_NQN, NQN]
+
+
 def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Referrals are followed up to a limit, which is reported; a port that the user names is always
     asked.
@@ -160,5 +173,5 @@ def test_referrals_without_end(kernel: FakeKernel, monkeypatch: pytest.MonkeyPat
     ]
     assert [one.place.traddr for one in outcomes] == ["192.0.2.12", "192.0.2.42"]
     assert {str(one.error) for one in outcomes} == {
-        "this referral and later ones are not followed: the logs of 3 ports were read"
+        "this referral and later ones are not followed: the logs of 3 services were read"
     }

@@ -41,7 +41,10 @@ class ByKernel(Connector[FabricsOptions, Connected]):
 
     def _read(self, ask: Ask[FabricsOptions]) -> FoundLog:
         try:
-            there = replace(ask.options, traddr=ask.place.traddr, trsvcid=ask.place.trsvcid)
+            place = ask.place
+            there = replace(
+                ask.options, traddr=place.traddr, trsvcid=place.trsvcid, nqn=place.subnqn
+            )
             return ask.found(self._read_log(there, ask.most))
         except (KernelError, DecodeError) as error:
             return ask.failed(error)

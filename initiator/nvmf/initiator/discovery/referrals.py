@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Discovery with referrals: the logs of a port and of all services that it refers to.
 
-A host need not go deeper than eight referrals (Base 2.1, 5.1.12.3.1), and does not ask a port
-twice, so that referrals in a circle end. follow() decides which logs are read; its caller reads
-them, with the client or through the kernel.
+A host need not go deeper than eight referrals (Base 2.1, 5.1.12.3.1), and does not ask a service
+twice, so that referrals in a circle end. A port may have several services, with different NQNs.
+follow() decides which logs are read; its caller reads them, with the client or through the kernel.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ class Ask(Generic[Opts]):
         return FoundLog(self.place, self.depth, error=error)
 
 
+Service = tuple[str, str, str]
+"""A discovery service at a port: its address, and its NQN, or the one by which it was asked first,
+because it may have a unique NQN beside the well-known one."""
 Reader = Callable[[Sequence[Ask[Opts]]], Awaitable[Sequence[FoundLog]]]
 """Read logs, and return one result for each."""
 
@@ -125,29 +128,38 @@ async def follow(
     A referred service is asked with the options of the service that refers to it. If one of the
     limits is reached, the last log has an error that says so.
     """
-    level = list(starts)
-    seen: set[tuple[str, str]] = set()
-    records = 0
+    level = [(place, how, place.subnqn) for place, how in starts]
+    seen: set[Service] = set()
+    asked = records = 0
     for now in range(depth + 1):
         most = _MAX_REFERRED if now else MAX_RECORDS
         wanted: list[Ask[Opts]] = []
-        for place, how in level:
-            if address_key(place) not in seen:
-                seen.add(address_key(place))
+        names = []
+        for place, how, name in level:
+            services = {(*address_key(place), name), (*address_key(place), place.subnqn)}
+            if seen.isdisjoint(services):
+                seen |= services
                 wanted.append(Ask(replace(place, options={}), how, now, most))
+                names.append(name)
         level = []
-        kept = wanted[: max(MAX_LOGS - len(seen) + len(wanted), 0)] if now else wanted
+        kept = wanted[: max(MAX_LOGS - asked, 0)] if now else wanted
+        asked += len(wanted)
         for first in range(0, len(kept), _AT_ONCE):
             part = kept[first : first + _AT_ONCE]
             if now and records > MAX_RECORDS:
                 yield part[0].failed(_not_followed(f"{records} records were read"))
                 return
-            for ask, found in zip(part, await read(part), strict=True):
+            for ask, found, name in zip(part, await read(part), names[first:], strict=False):
                 yield found
                 records += len(found.entries)
-                level += [(place, ask.options) for place in referred(found.entries)]
+                level += [
+                    (place, ask.options, name if same else place.subnqn)
+                    for place, same in _referred(found.entries)
+                ]
         if len(kept) < len(wanted):
-            yield wanted[len(kept)].failed(_not_followed(f"the logs of {MAX_LOGS} ports were read"))
+            yield wanted[len(kept)].failed(
+                _not_followed(f"the logs of {MAX_LOGS} services were read")
+            )
             return
         if not level:
             return
@@ -162,13 +174,18 @@ def referred(entries: Iterable[DiscoveryEntry]) -> list[TransportId]:
 
     A port of the same service is included if its record says that it has more information.
     """
+    return [place for place, _ in _referred(entries)]
+
+
+def _referred(entries: Iterable[DiscoveryEntry]) -> list[tuple[TransportId, bool]]:
+    """Return them, and whether each is a port of the same service."""
     places = []
     for entry in entries:
         more = not entry.eflags & EntryFlags.DUPLICATE
         current = entry.subtype == SubsystemType.CURRENT_DISCOVERY
         if entry.subtype == SubsystemType.REFERRAL or (current and more):
             try:
-                places.append(place_of(entry))
+                places.append((place_of(entry), current))
             except ValueError:
                 continue  # of a different transport, or with an invalid address
     return places

@@ -14,7 +14,6 @@ from nvmf.initiator.kernel.ioctl import Device
 from nvmf.initiator.kernel.options import FabricsOptions
 from nvmf.initiator.kernel.system import System
 from nvmf.spec import commands
-from nvmf.spec.nqn import DISCOVERY_NQN
 from nvmf.spec.opcodes import LogId
 from nvmf.spec.status import DecodeError
 
@@ -32,11 +31,12 @@ _NOT_FOR_DISCOVERY = {
 
 
 def raw_log(options: FabricsOptions, system: System, most: int = MAX_RECORDS) -> bytes:
-    """Return the bytes of the log of a port, with at most `most` records; raise KernelError.
+    """Return the bytes of the log of a discovery service, with at most `most` records.
 
-    The NQN in options is ignored.
+    Raises:
+        KernelError: It cannot be read.
     """
-    asked = replace(options, nqn=DISCOVERY_NQN, discovery=True, **_NOT_FOR_DISCOVERY)  # type: ignore[arg-type]
+    asked = replace(options, discovery=True, **_NOT_FOR_DISCOVERY)  # type: ignore[arg-type]
     found = connect(asked, system)
     try:
         with Device(found.controller.path) as device:

@@ -117,7 +117,7 @@ def _by_client(
         hostid=options.hostid,
         host_traddr=options.host_traddr,
     )
-    place = TransportId(options.traddr, options.trsvcid)
+    place = TransportId(options.traddr, options.trsvcid, options.nqn)
     try:
         return asyncio.run(log_by_client(place, wanted, most))
     except (EngineError, NvmeError, ConnectionLost) as error:
