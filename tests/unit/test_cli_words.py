@@ -185,6 +185,19 @@ def test_stdout_is_closed(where: str, args: list[str]) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("args", [["list-ns"], ["read"], ["--help"]])
+def test_the_reader_of_stdout_has_ended(where: str, args: list[str]) -> None:
+    """It ends as cat(1) and dd(1) do in a shell, without a message."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [*PROGRAM, args[0], *([] if args == ["--help"] else [where])]
+    with open(writing, "wb") as stdout:
+        done = subprocess.run(
+            words, stdout=stdout, stderr=subprocess.PIPE, timeout=300, check=False
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 def test_other_streams_are_closed(where: str, tmp_path: Path) -> None:
     """Commands that need none of them work; no socket gets the number of a closed stream."""
     assert closed("<&- 2>&-", "list-ns", where).returncode == 0

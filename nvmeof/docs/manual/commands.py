@@ -17,6 +17,7 @@ _STATUS = (
     ("1", "Failure; the reason is on standard error."),
     ("2", "Usage error."),
     ("130", "Ended by SIGINT (Ctrl-C)."),
+    ("141", "The reader of standard output has ended, such as head(1)."),
     ("143", "Ended by SIGTERM."),
 )
 

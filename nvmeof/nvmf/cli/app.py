@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The `nvmeof` command: parse, run, and report expected errors as a message and an exit status.
 
-Exit status: 0 success, 1 failure, 2 usage error, 130 SIGINT, 143 SIGTERM.  Results go
-to stdout, everything else to stderr.
+Exit status: 0 success, 1 failure, 2 usage error, 130 SIGINT, 141 no reader of stdout, 143 SIGTERM.
+Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NoReturn, TextIO
 from nvmf.cli.base import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_NO_READER,
     EXIT_OK,
     EXIT_TERMINATED,
     EXIT_USAGE,
@@ -271,9 +272,10 @@ def _reported(command: argparse.ArgumentParser, work: Callable[[], int]) -> int:
     except _failures() as error:
         return _complain(command, str(error), EXIT_FAILED)
     except BrokenPipeError:
-        # The reader of stdout is gone: nothing can be reported there.
+        # The reader of stdout is gone: nothing can be reported there.  It may have read all that it
+        # wanted, as head(1): no message, and the status that a shell reports for cat(1) and dd(1).
         drop_stdout()
-        return EXIT_FAILED
+        return EXIT_NO_READER
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else _output_failed(error)
         return _complain(command, words, EXIT_FAILED)

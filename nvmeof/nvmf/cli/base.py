@@ -22,8 +22,8 @@ from nvmf.errors import Error
 from nvmf.spec.nqn import is_valid_nqn, nqn_advice
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
-"""Exit statuses, as a shell reports the end by SIGINT and SIGTERM."""
+EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_TERMINATED = 130, 141, 143
+"""Exit statuses, as a shell reports the end by SIGINT, SIGPIPE and SIGTERM."""
 EXIT_DIFFERS, EXIT_TROUBLE = 1, 2
 """Exit statuses of commands that compare, as of cmp(1)."""
 VERBOSE_HELP = "show more, such as connections, retries and failed commands (-vv: everything)"
