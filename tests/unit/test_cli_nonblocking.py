@@ -99,3 +99,17 @@ def test_a_text_in_pieces() -> None:
     done = fed("config", "import", "-", pieces=[NVMETCLI[:10], NVMETCLI[10:]])
     assert done.returncode == 0, done.stderr
     assert b"there is no RDMA port" in done.stderr
+
+
+def test_commands_of_the_shell_in_pieces(tmp_path: Path) -> None:
+    """Each runs when its line is there; those after a pause are not left out."""
+    sock = str(tmp_path / "s")
+    words = [*PROGRAM, "target", "serve", "--ram", "1MiB", "-s", "0", "--rpc-socket", sock]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as target:
+        assert target.stdout is not None
+        target.stdout.readline()
+        done = fed(
+            "target", "shell", "--rpc-socket", sock, pieces=[b"cd subsy", b"stems\npwd", b"\n"]
+        )
+        target.terminate()
+    assert (done.returncode, done.stdout) == (0, b"/subsystems\n"), done.stderr

@@ -15,11 +15,14 @@ import select
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nvmf.errors import Error
 from nvmf.spec.nqn import is_valid_nqn, nqn_advice
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_TERMINATED = 130, 141, 143
@@ -128,20 +131,43 @@ def read_or_stdin(name: str) -> str:
 
 def stdin_text() -> str:
     """Return the text of stdin to its end, also if reads of it do not block; raise OSError."""
+    return "".join(stdin_lines())
+
+
+def stdin_lines() -> Iterator[str]:
+    """Return the lines of stdin to its end, also if reads of it do not block; raise OSError."""
     try:
         number = sys.stdin.fileno()
         if os.get_blocking(number):
-            return sys.stdin.read()
+            yield from sys.stdin
+            return
     except io.UnsupportedOperation:  # not a file
-        return sys.stdin.read()
-    waiting, data = select.poll(), bytearray()
-    waiting.register(number, select.POLLIN)
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            if not (piece := os.read(number, 65536)):
-                return data.decode(sys.stdin.encoding, sys.stdin.errors or "strict")
-            data += piece
-        waiting.poll()
+        yield from sys.stdin
+        return
+    yield from io.TextIOWrapper(
+        io.BufferedReader(_Patient(number)), sys.stdin.encoding, sys.stdin.errors
+    )
+
+
+class _Patient(io.RawIOBase):
+    """Reads a descriptor, and waits for its data even if reads of it do not block."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+        self._data = select.poll()
+        self._data.register(number, select.POLLIN)
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read up to as many bytes as the buffer has; 0 at the end."""
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return os.readv(self._number, [buffer])
+            self._data.poll()
 
 
 def printable(text: str) -> str:

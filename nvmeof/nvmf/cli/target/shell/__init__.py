@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nvmf.cli.base import EXIT_OK, Subparsers
+from nvmf.cli.base import EXIT_OK, Subparsers, stdin_lines
 from nvmf.cli.target.client import add_rpc_command
 
 _MORE = """\
@@ -53,6 +53,6 @@ def shell(args: argparse.Namespace) -> int:
     elif sys.stdin.isatty():
         made.talk()
     else:
-        made.read(sys.stdin)
+        made.read(stdin_lines())
     made.leave()
     return EXIT_OK
