@@ -102,6 +102,32 @@ static void case_limit_verify(struct queue *q, struct target_namespace *ns)
 	target_namespace_limits(ns, &limit_none);
 }
 
+/* Of a long Verify of a file, the first piece runs, and the next ones wait for the limit. */
+static void case_limit_verify_pieces(struct queue *q, struct queue *modest, struct target_namespace *ns)
+{
+	struct target_namespace_stats stats, before;
+	struct nvme_sqe sqe[2];
+
+	target_namespace_stats(ns, &before);
+	for (unsigned i = 0; i < 2; i++) {
+		target_namespace_limits(ns, &limit_still);
+		sqe[i] = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
+		sqe[i].nsid = 2;
+		sqe[i].cdw12 = (4 << 20) / 512 - 1;
+		queue_send(q, &sqe[i], NULL, 0);
+		CHECK(LAB_UNTIL(throttled(ns) > before.throttled + i), "the second piece waits");
+		if (!i)
+			target_namespace_limits(ns, &limit_none);
+		CHECK(i ? run_abort(q->qp, sqe[i].cid) && queue_wait(q, sqe[i].cid) == NVME_ABORTED_BY_REQUEST
+			: !queue_wait(q, sqe[i].cid), "%s", i ? "it is aborted" : "without limits, the rest runs");
+	}
+	target_namespace_limits(ns, &limit_none);
+	target_namespace_stats(ns, &stats);
+	CHECK(stats.verifies == before.verifies + 1 && stats.checked_bytes == before.checked_bytes + (4 << 20),
+	      "it counts as one command");
+	CHECK(!run_io(modest, 2, NVME_OPC_READ, 0, 8, 4096), "and holds nothing");
+}
+
 static void case_limit_gate(struct queue *q, struct target_namespace *ns)
 {
 	struct target_gate gate = { .write = GATE_W }, none = { 0 };
@@ -205,6 +231,7 @@ static void test_limits(void)
 	q = queue_open(1, 128, 4096);
 	modest = queue_open(2, 32, 4096);
 	case_limit_verify(q, ns);
+	case_limit_verify_pieces(q, modest, two);
 	case_limit_turns(q, modest, ns);
 	case_limit_directions(q, modest, ns);
 	case_limit_gate(q, ns);

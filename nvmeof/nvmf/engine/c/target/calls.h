@@ -179,6 +179,8 @@ static inline bool io_read_is_stable(const struct target_request *req)
 /* Check one command of a fused pair; returns an NVMe status. */
 uint16_t io_check_fused(struct target_request *req, const struct nvme_sqe *sqe, bool compare);
 void io_ranges_arrived(struct target_request *req, const void *ranges);
+/* Continue a Verify after one of its pieces. */
+void io_verified(struct target_request *req);
 
 /* ---- copy.c ---- */
 void copy_command(struct target_request *req, const struct nvme_sqe *sqe);

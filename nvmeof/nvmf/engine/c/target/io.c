@@ -18,6 +18,7 @@ enum {
 	CDW12_FUA = 1 << 30,
 	DSM_NR = 0xff,
 	DSM_DEALLOCATE = 1 << 2,
+	VERIFY_PIECE = 1 << 20,	/* as long as a transfer usually is at most */
 };
 
 static uint64_t nlb(const struct nvme_sqe *sqe)
@@ -190,18 +191,50 @@ static void io_compare(struct target_request *req, const struct nvme_sqe *sqe)
 		transfer_start(req, TRANSFER_COMPARE, req->length);
 }
 
+/*
+ * Set the part of the range that is read next.  A Verify may be a thousand times as long as a Read.  If its namespace
+ * has limits, it is done in pieces that wait for them, so that other commands have their turns between these.
+ */
+static void verify_piece(struct target_request *req, const struct nvme_sqe *sqe)
+{
+	uint32_t rest = req->length - req->verified;
+	bool whole = rest <= VERIFY_PIECE || req->fenced ||
+		     !atomic_load_explicit(&req->ns->limited, memory_order_acquire);
+
+	req->offset += req->verified;
+	req->length = whole ? rest : VERIFY_PIECE;
+	req->unverified = rest - req->length;
+	if (req->unverified)
+		req->sqe = *sqe;
+}
+
 static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint16_t status = check_no_data(req);
 
 	if (!status)
 		status = check_range(req, sqe, GATE_READ);
+	if (!status && store_verify_reads(req->ns->store))
+		verify_piece(req, sqe);
 	if (!status && limited(req, sqe))
 		return;
 	if (status || !store_verify_reads(req->ns->store))
 		request_respond(req, status);
 	else
 		transfer_start(req, TRANSFER_VERIFY, req->length);
+}
+
+void io_verified(struct target_request *req)
+{
+	req->verified += req->length;
+	if (!req->unverified) {
+		req->length = req->verified;
+		request_respond(req, NVME_SUCCESS);
+		return;
+	}
+	namespace_put(req);	/* its size and gates may have changed */
+	req->state = REQUEST_BEGUN;
+	io_verify(req, &req->sqe);
 }
 
 static void io_flush(struct target_request *req, const struct nvme_sqe *sqe)
@@ -322,6 +355,8 @@ void io_command(struct target_request *req, const struct nvme_sqe *sqe)
 		io_dsm(req, sqe);
 		break;
 	case NVME_OPC_VERIFY:
+		if (!req->admitted)
+			req->verified = 0;
 		io_verify(req, sqe);
 		break;
 	case NVME_OPC_COPY:

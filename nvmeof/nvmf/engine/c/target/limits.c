@@ -82,13 +82,15 @@ static bool limits_admit(const struct target_request *req, uint64_t now)
 	struct ns_limits *limits = req->ns->limits;
 	uint64_t burst = atomic_load_explicit(&limits->burst, memory_order_relaxed);
 	int dirs[] = { limit_direction(req), DIR_BOTH };
+	/* Of a Verify in pieces, the first one counts as a command. */
+	int first = req->opcode == NVME_OPC_VERIFY && req->verified ? UNIT_BYTES : UNIT_COMMANDS;
 
 	for (int d = 0; d < 2; d++)
-		for (int unit = 0; unit < UNITS; unit++)
+		for (int unit = first; unit < UNITS; unit++)
 			if (!limit_has_room(&limits->limit[dirs[d]][unit], now, burst))
 				return false;
 	for (int d = 0; d < 2; d++)
-		for (int unit = 0; unit < UNITS; unit++)
+		for (int unit = first; unit < UNITS; unit++)
 			limit_charge(&limits->limit[dirs[d]][unit], limit_units(req, unit), now);
 	return true;
 }

@@ -145,6 +145,8 @@ static void transfer_end(struct target_request *req)
 		request_free(req);
 	else if (req->mode == TRANSFER_READ && !req->status && !io_read_is_stable(req))
 		transfer_flush(req);
+	else if (req->mode == TRANSFER_VERIFY && !req->status)
+		io_verified(req);
 	else if (req->mode == TRANSFER_FETCH && !req->status)
 		upcall_deliver(req);
 	else if (req->mode == TRANSFER_PUSH && !req->status)
