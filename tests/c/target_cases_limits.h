@@ -102,7 +102,7 @@ static void case_limit_verify(struct queue *q, struct target_namespace *ns)
 	target_namespace_limits(ns, &limit_none);
 }
 
-/* Of a long Verify of a file, the first piece runs, and the next ones wait for the limit. */
+/* The first piece of a long Verify of a file runs, and the next ones wait for the limit. */
 static void case_limit_verify_pieces(struct queue *q, struct queue *modest, struct target_namespace *ns)
 {
 	struct target_namespace_stats stats, before;

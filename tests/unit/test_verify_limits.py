@@ -12,7 +12,7 @@ from nvmf.initiator import Namespace, connect
 from support.clientlab import NQN, OPTIONS, serving
 
 BLOCKS = 1 << 16
-"""Of a command at most."""
+"""Maximum blocks of a command."""
 
 
 @pytest.fixture(autouse=True)

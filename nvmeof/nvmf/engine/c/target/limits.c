@@ -82,7 +82,7 @@ static bool limits_admit(const struct target_request *req, uint64_t now)
 	struct ns_limits *limits = req->ns->limits;
 	uint64_t burst = atomic_load_explicit(&limits->burst, memory_order_relaxed);
 	int dirs[] = { limit_direction(req), DIR_BOTH };
-	/* Of a Verify in pieces, the first one counts as a command. */
+	/* The first piece of a Verify counts as a command, later ones do not. */
 	int first = req->opcode == NVME_OPC_VERIFY && req->verified ? UNIT_BYTES : UNIT_COMMANDS;
 
 	for (int d = 0; d < 2; d++)
