@@ -94,6 +94,22 @@ async def test_the_size_follows_the_store() -> None:
         unregister_store("grows")
 
 
+@pytest.mark.parametrize("size", [None, "1MiB", 0, -512, 1.5, 1 << 70])
+async def test_a_size_that_is_none(size: object) -> None:
+    """A change to it is refused with the reason, and the namespace stays as it is."""
+    store = Memory()
+    register_store("odd", lambda: store)
+    text = TEXT.format(name="odd").replace("options = { size = 1048576 }", "size = 1048576")
+    try:
+        async with serve(text) as target, connect(target.url, device="iwarp") as controller:
+            store.size = size  # type: ignore[assignment]
+            with pytest.raises(ServerError, match=r"cannot resize .*: size of odd must be bytes"):
+                await target.apply(text.replace("1048576", "2097152"))
+            await controller.namespaces[0].read(2047, 1)
+    finally:
+        unregister_store("odd")
+
+
 def test_no_class_is_imported_for_the_administration_socket() -> None:
     with pytest.raises(EditError, match="a class cannot be named here"):
         _namespace({"store": "python", "python": "os:system"})

@@ -121,7 +121,7 @@ class PythonStore:
         """
 
         async def look() -> int:
-            return self._store.size
+            return _size_of(self._store, self._name)
 
         return int(self.native.resize(_fit(size, self._call(look()))))
 
@@ -288,9 +288,7 @@ def native_of(store: NativeStore | PythonStore) -> NativeStore:
 
 def _native(engine: Engine, store: Store, config: NamespaceConfig) -> NativeStore:
     """Create the engine's store from the properties of a store in Python."""
-    there = getattr(store, "size", None)
-    if not isinstance(there, int) or there <= 0:
-        raise TypeError(f"size of {config.python} must be bytes, not {there!r}")
+    there = _size_of(store, str(config.python))
     kind = type(store)
     read_only = store.read_only if store.read_only is not None else not kind.overrides("write")
     cache = store.volatile_write_cache
@@ -306,6 +304,14 @@ def _native(engine: Engine, store: Store, config: NamespaceConfig) -> NativeStor
         volatile_write_cache=kind.overrides("flush") if cache is None else cache,
         deallocate=kind.overrides("deallocate"),
     )
+
+
+def _size_of(store: Store, name: str) -> int:
+    """Return the size of a store, which may be any object; raise TypeError."""
+    there: object = getattr(store, "size", None)
+    if not isinstance(there, int) or not 0 < there < 1 << 63:
+        raise TypeError(f"size of {name} must be bytes, not {there!r}")
+    return there
 
 
 def _fit(asked: int, there: int) -> int:
