@@ -108,7 +108,8 @@ class PortConfig(Model):
     """[[port]]: where to listen."""
 
     traddr: str = "127.0.0.1"
-    """A numeric IPv4 or IPv6 address; 0.0.0.0 and :: mean all addresses."""
+    """A numeric IPv4 or IPv6 address; 0.0.0.0 means all IPv4 addresses, and :: all IPv6
+    addresses, so that hosts of both need a port for each."""
     trsvcid: StrictInt = Field(4420, ge=0, le=65535)
     """Port; 0 selects a free port."""
     device: Literal["iwarp", "roce", "system", "auto"] = "auto"
