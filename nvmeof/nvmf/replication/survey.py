@@ -51,6 +51,11 @@ class MemoryReplica:
         """Do nothing: the contents stay."""
 
 
+_MISSING = (
+    "the configuration does not have it: if it was added without target save, add it to the file"
+)
+
+
 class Absent:
     """In the place of a leg that the configuration no longer has, until the mirror has one less."""
 
@@ -59,19 +64,19 @@ class Absent:
 
     async def fence(self) -> None:
         """Fail."""
-        raise ReplicaError("the configuration does not have it")
+        raise ReplicaError(_MISSING)
 
     async def read(self, offset: int, length: int) -> bytes:
         """Fail."""
-        raise ReplicaError("the configuration does not have it")
+        raise ReplicaError(_MISSING)
 
     async def write(self, offset: int, data: bytes) -> None:
         """Fail."""
-        raise ReplicaError("the configuration does not have it")
+        raise ReplicaError(_MISSING)
 
     async def flush(self) -> None:
         """Fail."""
-        raise ReplicaError("the configuration does not have it")
+        raise ReplicaError(_MISSING)
 
     async def close(self) -> None:
         """There is nothing to do."""
