@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -17,8 +18,8 @@ class ThreadLoop:
     """A thread that runs an event loop until the last of its users closes it.
 
     Threads other than its own may call the methods. Work that is not done when the loop ends is
-    cancelled, so that no caller waits for it. A process that was forked has no such thread: there,
-    calls raise, and close() does nothing.
+    cancelled, so that no caller waits for it. A process that was forked has no such thread, and an
+    interpreter that exits has stopped it: there, calls raise, and close() does nothing.
     """
 
     def __init__(self, name: str, error: type[Exception], closed: str) -> None:
@@ -77,6 +78,11 @@ class ThreadLoop:
         """Whether this process is a child of the one that has the thread."""
         return os.getpid() != self._pid
 
+    @property
+    def gone(self) -> bool:
+        """Whether the thread does not run: in a process that was forked, or at the exit."""
+        return self.forked or sys.is_finalizing()
+
     def share(self) -> Self:
         """Add a user, who closes the loop too."""
         self._require_thread()
@@ -88,7 +94,7 @@ class ThreadLoop:
 
     def close(self) -> None:
         """Leave the loop; it and its thread end when the last user has left."""
-        if self.forked:
+        if self.gone:
             return
         self._require_thread()
         with self._lock:
@@ -126,6 +132,11 @@ class ThreadLoop:
             raise self._error(
                 f"this process was forked from process {self._pid}, and has neither its "
                 "connections nor its targets: make new ones here"
+            )
+        if sys.is_finalizing():  # the thread is stopped, and may hold the lock
+            raise self._error(
+                f"the interpreter exits, and has stopped the thread {self._name}: close files, "
+                "iterators and connections before the program ends"
             )
         if threading.current_thread() is self._thread:
             raise RuntimeError(

@@ -61,9 +61,9 @@ class Target:
         """Disconnect every host and close everything.
 
         Any thread may call it, any number of times; each call returns when the target has stopped.
-        In a process that was forked it does nothing.
+        In a process that was forked, or while the interpreter exits, it does nothing.
         """
-        if self._loop.forked:
+        if self._loop.gone:
             return
         with self._lock:
             first, self._stopping = not self._stopping, True

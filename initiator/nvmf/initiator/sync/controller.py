@@ -178,9 +178,10 @@ class Controller:
 
         Any thread may call it, any number of times; each call returns when the controller is
         closed. Calls that other threads have in progress end with ConnectionLost. In a process that
-        was forked it does nothing, and all other calls raise ConnectionLost.
+        was forked, or while the interpreter exits, it does nothing, and all other calls raise
+        ConnectionLost.
         """
-        if self._loop.forked:
+        if self._loop.gone:
             return
         with self._lock:
             first, self._closing = not self._closing, True

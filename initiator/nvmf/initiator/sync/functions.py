@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +27,7 @@ from nvmf.initiator.multipath import connect_multipath as async_connect_multipat
 from nvmf.initiator.multipath import find_paths as async_find_paths
 from nvmf.initiator.sync.blocking import Loop
 from nvmf.initiator.sync.controller import Controller
+from nvmf.initiator.sync.items import Items, items_of
 from nvmf.initiator.sync.subsystem import Subsystem
 from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -155,19 +156,16 @@ def connect_all(
     )
     loop = Loop()
     try:
-        while True:
-            found = loop.call(_next(outcomes))
-            if found is None:
-                return
-            made = found.controller
-            yield Outcome(
-                found.place,
-                Controller(loop.share(), made) if made is not None else None,
-                found.error,
-                found.skipped,
-            )
+        with items_of(loop, outcomes) as items:
+            for found in items:
+                made = found.controller
+                yield Outcome(
+                    found.place,
+                    Controller(loop.share(), made) if made is not None else None,
+                    found.error,
+                    found.skipped,
+                )
     finally:
-        loop.call(outcomes.aclose())
         loop.close()
 
 
@@ -201,10 +199,15 @@ def watch(
     loop = Loop()
     try:
         found = loop.call(_enter(watching))
+        items = Items(loop, found)
         try:
-            yield _iterate(loop, found)
+            yield items.each()
         finally:
-            loop.call(_leave(watching))
+            if not loop.gone:
+                try:
+                    loop.call(items.ended())
+                finally:
+                    loop.call(_leave(watching))
     finally:
         loop.close()
 
@@ -215,16 +218,6 @@ async def _enter(context: AbstractAsyncContextManager[T]) -> T:
 
 async def _leave(context: AbstractAsyncContextManager[object]) -> None:
     await context.__aexit__(None, None, None)
-
-
-async def _next(iterator: AsyncIterator[T]) -> T | None:
-    """Return the next item; None at the end."""
-    return await anext(iterator, None)
-
-
-def _iterate(loop: Loop, iterator: AsyncIterator[T]) -> Generator[T, None, None]:
-    while (found := loop.call(_next(iterator))) is not None:
-        yield found
 
 
 def discover(
@@ -292,7 +285,7 @@ def discover_all(
     logs = async_discover_all(starts, options, depth=depth, **changes)
     loop = Loop()
     try:
-        yield from _iterate(loop, logs)
+        with items_of(loop, logs) as items:
+            yield from items
     finally:
-        loop.call(logs.aclose())
         loop.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nvmf.initiator.base.interface import AnyNamespace
 from nvmf.initiator.sync.blocking import BlockingReservations, Loop
 from nvmf.initiator.sync.file import NamespaceFile
+from nvmf.initiator.sync.items import items_of
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 
 if TYPE_CHECKING:
@@ -108,15 +109,8 @@ class Namespace:
         Up to window chunks are read ahead of the caller.
         """
         chunks = self._namespace.stream(offset, n, chunk=chunk, window=window)
-
-        async def following() -> bytes | None:
-            return await anext(chunks, None)
-
-        try:
-            while (data := self._loop.call(following())) is not None:
-                yield data
-        finally:
-            self._loop.call(chunks.aclose())
+        with items_of(self._loop, chunks) as found:
+            yield from found
 
     def pwrite(self, buffer: Buffer, offset: int, *, fua: bool = False) -> int:
         """Write a buffer from a byte offset on, and return its length.
