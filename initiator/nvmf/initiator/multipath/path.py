@@ -43,6 +43,8 @@ class Path:
         self.options = options
         self.controller: Controller | None = None
         """None before the first connection."""
+        self.admitted: dict[int, Namespace] = {}
+        """Namespaces that were found to be those of the other paths."""
         self.refused: dict[int, str] = {}
         """Namespaces that differ from those of the other paths, with the reason."""
         self.outstanding = 0
@@ -87,10 +89,23 @@ class Path:
         )
 
     def namespace(self, nsid: int) -> Namespace | None:
-        """Return the namespace by this path alone; None if it has none, or a different one."""
-        if self.controller is None or nsid in self.refused:
+        """Return the namespace by this path alone; None if it has none, or a different one.
+
+        Also None for one that was just read and not yet compared with those of the other paths: an
+        NSID may belong to a different namespace on a new path, or after a change.
+        """
+        if self.controller is None:
             return None
-        return self.controller.roster.active.get(nsid)
+        found = self.controller.roster.active.get(nsid)
+        return found if found is self.admitted.get(nsid) else None
+
+    def may_have(self, nsid: int) -> bool:
+        """Return whether it has a namespace with this NSID, which is not refused."""
+        return (
+            self.controller is not None
+            and nsid not in self.refused
+            and nsid in self.controller.roster.active
+        )
 
     @property
     def namespaces(self) -> list[Namespace]:

@@ -144,14 +144,17 @@ class Paths:
         """Update after a change of paths, namespaces or states, and wake waiting callers."""
         seen: dict[int, list[tuple[Path, Namespace]]] = {}
         for path in self.paths:
+            path.admitted = {}
             for one in path.namespaces:
                 seen.setdefault(one.nsid, []).append((path, one))
         for nsid in self._heads.keys() - seen.keys():
             del self._heads[nsid]
         for nsid, found in seen.items():
             head = self._heads.get(nsid)
-            if head is None or not any(self._same(head, one) for _, one in found):
-                head = self._heads[nsid] = MultipathNamespace(self, found[0][1])
+            # A path that was given up has the namespaces of the past.
+            now = [item for item in found if item[0].state is not State.LOST] or found
+            if head is None or not any(self._same(head, one) for _, one in now):
+                head = self._heads[nsid] = MultipathNamespace(self, now[0][1])
             self._admit(head, found)
         self._wake()
 
@@ -172,7 +175,9 @@ class Paths:
                 )
                 if why != before:
                     log.error("%s", why)
-            elif first is None:
+                continue
+            path.admitted[head.nsid] = one
+            if first is None:
                 first = path
                 head.info, head.ids = one.info, one.ids
 
@@ -325,7 +330,7 @@ class Paths:
         if nsid in path.refused:
             return False
         if path.state is State.LIVE:
-            return nsid is None or path.namespace(nsid) is not None
+            return nsid is None or path.may_have(nsid)
         return path.state is State.RECONNECTING
 
     def _wake(self) -> None:
