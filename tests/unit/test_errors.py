@@ -17,10 +17,10 @@ from nvmf.initiator import ConnectionLost, KernelError, OutcomeUnknown
 from nvmf.initiator.base.errors import QueueLost
 
 PRIVATE = {
-    "nvmf.initiator.multipath.reservations._Doubtful",
+    "nvmf.initiator.base.repeated.Doubtful",
     "nvmf.target.metrics.http._RefusedError",
 }
-"""Control flow inside one module; no caller sees them."""
+"""Control flow inside the project; no caller sees them."""
 BUILTIN = {
     EngineError: OSError,
     ConnectError: OSError,

@@ -89,14 +89,17 @@ async def test_a_namespace_that_was_replaced(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_namespace_is_replaced_after_a_path_was_given_up() -> None:
     """The paths that are left have the new namespace; the given up one is as it was."""
     options = {**STEADY, "ctrl_loss_tmo": 0}
-    async with serving(_other(1)) as (server, _), relayed(server.ports[0].address[1]) as relays:
-        async with connect_multipath([url(relay.port) for relay in relays], **options) as subsystem:
-            await relays[0].cut()
-            await until(lambda: subsystem.paths[0].state is State.LOST)
-            first = subsystem.namespace(1)
+    async with (
+        serving(_other(1)) as (server, _),
+        relayed(server.ports[0].address[1]) as relays,
+        connect_multipath([url(relay.port) for relay in relays], **options) as subsystem,
+    ):
+        await relays[0].cut()
+        await until(lambda: subsystem.paths[0].state is State.LOST)
+        first = subsystem.namespace(1)
+        await first.flush()
+        await server.apply(loads(config(_other(2))))
+        await until(lambda: subsystem.namespace(1) is not first)
+        await subsystem.namespace(1).write(0, bytes(4096))
+        with pytest.raises(NvmeError, match="Invalid Namespace"):
             await first.flush()
-            await server.apply(loads(config(_other(2))))
-            await until(lambda: subsystem.namespace(1) is not first)
-            await subsystem.namespace(1).write(0, bytes(4096))
-            with pytest.raises(NvmeError, match="Invalid Namespace"):
-                await first.flush()

@@ -73,6 +73,8 @@ class NvmeError(StatusError):
     lba: int | None
     """The first logical block, for commands that have one."""
     blocks: int | None
+    repeated: bool
+    """A connection had ended during the command, which was sent again: it may have been done."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class NvmeError(StatusError):
         super().__init__(status, detail, dnr=dnr, dw0=dw0, io=io)
         self.command = ""
         self.nsid = self.lba = self.blocks = None
+        self.repeated = False
 
     @classmethod
     def of(

@@ -35,14 +35,15 @@ class Losses:
     def __init__(self, name: str, most: int = MAX_RETRIES) -> None:
         self._name = name
         self._most = most
-        self._count = 0
+        self.count = 0
+        """Connections that ended after the command was sent."""
 
     def add(self, lost: ConnectionLost) -> None:
         """Count a loss; raise ConnectionLost if there were too many."""
-        self._count += isinstance(lost, QueueLost) and lost.sent
-        if self._count > self._most:
+        self.count += isinstance(lost, QueueLost) and lost.sent
+        if self.count > self._most:
             raise ConnectionLost(
-                f"{self._name}: the connection ended {self._count} times under it, so it is not "
+                f"{self._name}: the connection ended {self.count} times under it, so it is not "
                 f"sent again; the last time: {lost}"
             ) from None
 

@@ -192,6 +192,7 @@ class Controller:
             error = NvmeError.of(
                 name, done.status, dw0=done.dw0, io=True, nsid=of.nsid, lba=lba, blocks=blocks
             )
+            error.repeated = losses is not None and losses.count > 0
             code = done.status & CODE_MASK
             if done.status & DNR or retries == MAX_RETRIES or code not in self._recovery.retried:
                 raise error

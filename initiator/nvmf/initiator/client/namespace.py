@@ -33,10 +33,10 @@ from nvmf.initiator.base.bytewise import Bytewise
 from nvmf.initiator.base.copying import copy_blocks
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.pieces import Piece, groups, split, transfer
-from nvmf.initiator.base.reservations import Reservations
 from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.many import move_many, registered_memory
 from nvmf.initiator.client.request import Data
+from nvmf.initiator.client.reservations import ClientReservations
 from nvmf.spec import commands
 from nvmf.spec.commands import MAX_BLOCKS, MAX_DSM_RANGES
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds, Oncs
@@ -175,9 +175,9 @@ class Namespace(Bytewise):
             )
 
     @property
-    def reservations(self) -> Reservations:
+    def reservations(self) -> ClientReservations:
         """The reservations of the namespace."""
-        return Reservations(self)
+        return ClientReservations(self, self._controller.session.place.identity.id.bytes)
 
     # ---- many at once ----
 
