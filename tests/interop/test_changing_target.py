@@ -246,7 +246,10 @@ async def test_a_command_that_always_ends_the_connection(
         await disk.write(0, b"1" * 512)
 
 
-async def test_an_admin_command_that_always_ends_the_connection(responder: NvmeResponder) -> None:
+@pytest.mark.parametrize("connected", [client, multipath])
+async def test_an_admin_command_that_always_ends_the_connection(
+    responder: NvmeResponder, connected: Callable[[NvmeResponder], Pending[Any]]
+) -> None:
     from nvmf.initiator import ConnectionLost
 
     def hook(connection: Connection, capsule: bytes) -> bool:
@@ -256,7 +259,7 @@ async def test_an_admin_command_that_always_ends_the_connection(responder: NvmeR
         return False
 
     responder.hook = hook
-    async with client(responder) as one:
+    async with connected(responder) as one, asyncio.timeout(60):
         with pytest.raises(ConnectionLost, match="an admin command: the connection ended 6 times"):
             await one.get_features(7)
         await one.namespace(1).flush()

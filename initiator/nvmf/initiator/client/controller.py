@@ -244,6 +244,7 @@ class Controller:
             try:
                 return await work(session.admin)
             except QueueLost as lost:
+                self._recovery.command_lost(lost)
                 losses.add(lost)
             except NvmeError:
                 if not session.resetting:  # a controller that is disabled refuses commands

@@ -212,6 +212,10 @@ class Paths:
             )
         return found.pop()
 
+    def losses(self, name: str) -> Losses:
+        """Return a count of the losses of a command, which limits its attempts."""
+        return Losses(name, MAX_RETRIES * max(len(self.paths), 1))
+
     async def set_features(self, fid: int, value: int) -> int:
         """Set a feature through every path, and return the first answer.
 
@@ -249,7 +253,7 @@ class Paths:
         """Return the result of a command on a namespace, through any of the paths."""
         tried: set[Path] = set()
         rounds = doubts = 0
-        losses = Losses("a command", MAX_RETRIES * max(len(self.paths), 1))
+        losses = self.losses("a command")
         while True:
             path, namespace = await self._pick(head, tried)
             path.outstanding += 1

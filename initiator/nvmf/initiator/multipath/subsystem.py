@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from nvmf.auth.key import Key
-from nvmf.initiator.base.errors import ConnectionLost
+from nvmf.initiator.base.errors import ConnectionLost, QueueLost
 from nvmf.initiator.base.keywords import DEFAULT, given
 from nvmf.initiator.base.memory import BorrowedMemory, KernelMemory
 from nvmf.initiator.base.option import Values
@@ -208,10 +208,13 @@ class Subsystem:
 
     async def _ask(self, work: Callable[[Controller], Awaitable[T]]) -> T:
         """Return the answer of the first live controller, or of the next if it is lost."""
+        losses = self._paths.losses("an admin command")
         while True:
             controller = await self._paths.live()
             try:
                 return await work(controller)
+            except QueueLost as lost:
+                losses.add(lost)
             except ConnectionLost:
                 if controller.state is State.LIVE:
                     raise
