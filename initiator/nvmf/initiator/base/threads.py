@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from nvmf.engine import EngineError
+from nvmf.initiator.base.background import finished
+
 T = TypeVar("T")
+_LIMITS = "see ulimit -u, and pids.max of the container or service"
 
 
 def on_thread(
@@ -21,7 +26,8 @@ def on_thread(
     """Run work on a thread of its own, and return the future of its result.
 
     unwanted: called on that thread with a result that nobody takes, because the future was
-    cancelled or the event loop has ended.
+    cancelled or the event loop has ended. Raises EngineError (EAGAIN) if the system allows no
+    further thread.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -34,7 +40,7 @@ def on_thread(
         if not future.done():
             future.set_result(result)
         elif unwanted is not None:
-            threading.Thread(target=discard, args=(result,)).start()
+            start_or_run(lambda: discard(result))
 
     def fail(error: Exception) -> None:
         if not future.done():
@@ -55,5 +61,30 @@ def on_thread(
         except RuntimeError:  # the loop has ended
             discard(result)
 
-    threading.Thread(target=run).start()
+    try:
+        threading.Thread(target=run).start()
+    except RuntimeError as error:
+        raise EngineError(errno.EAGAIN, f"{error}: {_LIMITS}") from None
     return future
+
+
+async def ended_on_thread(work: Callable[[], object]) -> None:
+    """Run work that ends something, on a thread of its own; wait for it even if cancelled.
+
+    If the system allows no further thread, it runs here, and blocks the event loop for the bounded
+    time that it takes: otherwise the callers that wait for the end would wait forever.
+    """
+    try:
+        running = on_thread(work)
+    except EngineError:
+        work()
+    else:
+        await finished([running])
+
+
+def start_or_run(work: Callable[[], object]) -> None:
+    """Run work on a thread of its own, or here if the system allows no further thread."""
+    try:
+        threading.Thread(target=work).start()
+    except RuntimeError:
+        work()

@@ -17,12 +17,19 @@ import threading
 from functools import partial
 from typing import Literal
 
-from nvmf.engine import ConnectError, HostDevice, HostQueue, list_devices, verbs_available
+from nvmf.engine import (
+    ConnectError,
+    EngineError,
+    HostDevice,
+    HostQueue,
+    list_devices,
+    verbs_available,
+)
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError
 from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions, DeviceKind
-from nvmf.initiator.base.threads import on_thread
+from nvmf.initiator.base.threads import on_thread, start_or_run
 from nvmf.initiator.base.transport_id import Embedded, TransportId
 from nvmf.initiator.client.buffers import BufferPool
 from nvmf.initiator.client.queue import Queue
@@ -221,7 +228,12 @@ async def _connect_io(session: Session) -> None:
 async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) -> Queue:
     """Return the RDMA connection of a queue, made on a thread; it ends soon after cancellation."""
     place = session.place
-    cancel = os.eventfd(0)
+    try:
+        cancel = os.eventfd(0)
+    except OSError as error:  # every descriptor that the process may have is in use
+        raise EngineError(
+            error.errno, f"connecting queue {qid} to {place.where.endpoint}: {error.strerror}"
+        ) from None
     lock, descriptors = threading.Lock(), [cancel]
 
     def connect() -> HostQueue:
@@ -243,7 +255,13 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
                 descriptors.clear()
                 os.close(cancel)
 
-    connecting = on_thread(connect, HostQueue.close)
+    try:
+        connecting = on_thread(connect, HostQueue.close)
+    except EngineError as error:
+        os.close(cancel)
+        raise EngineError(
+            error.errno, f"connecting queue {qid} to {place.where.endpoint}: {error.strerror}"
+        ) from None
     try:
         return session.add_queue(await connecting)
     except asyncio.CancelledError:
@@ -251,7 +269,7 @@ async def _connect_rdma(session: Session, qid: int, size: int, in_capsule: int) 
             for fd in descriptors:
                 os.eventfd_write(fd, 1)
         if not connecting.cancelled() and connecting.exception() is None:
-            on_thread(connecting.result().close)
+            start_or_run(connecting.result().close)
         raise
 
 

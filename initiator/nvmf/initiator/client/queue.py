@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from nvmf.engine import EngineError, HostBatch, HostQueue
 from nvmf.initiator.base.background import finished
 from nvmf.initiator.base.errors import QueueLost
-from nvmf.initiator.base.threads import on_thread
+from nvmf.initiator.base.threads import ended_on_thread
 from nvmf.initiator.client.request import Answer, BatchRequest, Completion, Data, Request, refuse
 
 _NEVER = float("inf")
@@ -383,7 +383,7 @@ class Queue:
         return self._closing
 
     async def _close(self) -> None:
-        await finished([on_thread(self._host.close)])
+        await ended_on_thread(self._host.close)
         assert self.lost is not None
         if self.on_closed is not None:
             self.on_closed()

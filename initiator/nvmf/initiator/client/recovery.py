@@ -147,7 +147,7 @@ async def reconnect(attempt: Attempt, place: Place, lost: Lost, lived: float) ->
                 told = loop.time()
                 log.warning(_FAILED, *failed, extra={"attempt": attempts})
         except Exception as error:  # otherwise callers would wait forever
-            last = f"{type(error).__name__}: {error}"
+            last, attempts = f"{type(error).__name__}: {error}", attempts + 1
             log.exception("%s: cannot reconnect", where.subnqn)
     raise ConnectionLost(
         f"the connection to {where} was lost ({lost.reason}) and not made again within "
