@@ -14,7 +14,7 @@ import pytest
 
 from support.keyed import Host, config, send
 from support.keyed import command as authentication
-from support.served import SUBNQN, Served
+from support.served import SANITIZED, SUBNQN, Served
 from support.witness import Witness
 from wire import dhchap, nvme
 from wire.host import NvmeHost, Queue, expect
@@ -23,6 +23,7 @@ from wire.peer import Received
 from wire.rdmap import Terminate
 
 FFDHE8192 = 5
+DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 REPLACE, IGNORE_KEY = 2, 1 << 3
 """RREGA and IEKEY of Reservation Register."""
 
@@ -97,3 +98,31 @@ def test_many_slow_commands(target: Served, bystander: Witness) -> None:
         for queue in host.queues[2:]:
             for cid in range(120, 127):
                 queue.submit(nvme.sqe(Io.RESERVATION_REGISTER, nsid=1, cid=cid))
+
+
+@pytest.mark.usefixtures("unharmed")
+def test_answers_that_nobody_takes(target: Served, bystander: Witness) -> None:
+    """Six strangers request 720 MiB of the discovery log and do not read them: the target keeps a
+    small part of it at a time, and answers all when they read.
+    """
+    before, size = target.resident, 1 << 20
+    strangers = [NvmeHost(target.address, DISCOVERY) for _ in range(6)]
+    for stranger in strangers:
+        admin = Queue.open(target.address, depth=128)
+        stranger.queues.append(admin)
+        expect(stranger.connect_command(admin))
+        stranger.enable()
+        region = admin.memory.register(size, readable=False)
+        sgl = nvme.keyed(region.base, size, region.stag)
+        for cid in range(0x4000, 0x4000 + 120):
+            words = (0x70 | (size // 4 - 1 & 0xFFFF) << 16, size // 4 - 1 >> 16)
+            admin.submit(nvme.sqe(Admin.GET_LOG_PAGE, cid=cid, sgl=sgl, cdw=words))
+    most = 0
+    for _ in range(40):
+        bystander.check()
+        most = max(most, target.resident - before)
+    assert SANITIZED or most < 128 << 20, f"{most >> 20} MiB"
+    for cid in range(0x4000, 0x4000 + 120):
+        assert strangers[0].admin.response(cid).status == 0
+    for stranger in strangers:
+        stranger.close()

@@ -170,6 +170,9 @@ void capsule_begin(struct target_request *req);
 void capsule_received(struct target_qpair *qp, struct recv *recv);
 void upcall_command(struct target_request *req, const struct nvme_sqe *sqe, bool from_host);
 void upcall_deliver(struct target_request *req);
+void upcall_answer_taken(struct target_request *req);	/* its share of qp->answer_bytes is free */
+void upcall_serve(struct target_qpair *qp);	/* begin those for which there is room now */
+void upcall_drop(struct target_qpair *qp);	/* the connection has ended */
 void io_command(struct target_request *req, const struct nvme_sqe *sqe);
 /* Whether what a Read returns need not be made stable before its response. */
 static inline bool io_read_is_stable(const struct target_request *req)

@@ -132,6 +132,7 @@ static void drop_lines(struct target_qpair *qp)
 		;
 	transfer_drop_lines(qp);
 	steps_drop(qp);
+	upcall_drop(qp);
 	while ((link = fifo_pop(&qp->tx))) {
 		struct tx *tx = container_of(link, struct tx, link);
 

@@ -283,7 +283,8 @@ static bool post_chain(struct target_qpair *qp, unsigned n)
 static void note_blocked(struct target_qpair *qp)
 {
 	bool blocked = !qp->dead && (qp->tx.head || qp->reads.head || qp->pending.head ||
-				     qp->waiting[0].head || qp->waiting[1].head || qp->line_waiting);
+				     qp->waiting[0].head || qp->waiting[1].head || qp->line_waiting ||
+				     qp->asking.head);
 
 	if (blocked == qp->blocked)
 		return;
@@ -305,6 +306,7 @@ void qpair_flush(struct target_qpair *qp)
 		capsule_received(qp, container_of(fifo_pop(&qp->pending), struct recv, link));
 	if (!qp->dead) {
 		steps_serve(qp);
+		upcall_serve(qp);
 		transfer_kick(qp);
 	}
 	rc = qp->dead ? 0 : qpair_post_receives(qp, &qp->reactor->recv_chain);

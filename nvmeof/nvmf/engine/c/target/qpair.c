@@ -37,6 +37,7 @@ struct target_qpair *qpair_new(struct target *target, const struct verbs *verbs,
 	fifo_init(&qp->waiting[0]);
 	fifo_init(&qp->waiting[1]);
 	fifo_init(&qp->ranges);
+	fifo_init(&qp->asking);
 	fifo_init(&qp->fences);
 	qp->pool = &qp->reactor->pool;
 	for (unsigned i = 0; i < POOL_CLASSES; i++)

@@ -73,6 +73,8 @@ struct target_qpair {
 	uint64_t fused_until;		/* ns: the time until which it waits */
 	bool fused_listed;
 	uint32_t upcall_bytes;		/* of data fetched for the control thread */
+	uint32_t answer_bytes;		/* that its commands with the control thread, or answered by it, may return */
+	struct fifo asking;		/* requests that wait until that is less: see upcall.c */
 	struct chunk own;
 
 	/* reactor: counters */

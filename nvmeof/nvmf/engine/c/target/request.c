@@ -84,6 +84,8 @@ void request_free(struct target_request *req)
 	if (req->fenced)
 		fence_leave(req);
 	request_free_data(req);
+	if (req->answer_share)
+		upcall_answer_taken(req);
 	if (req->cid_taken) {
 		qp->cids[req->cqe.cid >> 6] &= ~(1ull << (req->cqe.cid & 63));
 		req->cid_taken = false;

@@ -20,7 +20,8 @@ enum {
 	TARGET_WINDOW = 8,		/* chunks of one request under way at once */
 	TARGET_UPCALL_MAX = 65536,	/* bytes of data that a command for the control thread may carry */
 	TARGET_UPCALL_EARLY = 4096,	/* the same before Connect */
-	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have with the control thread */
+	TARGET_UPCALL_BUDGET = 262144,	/* bytes of such data that one queue pair may have with the control thread, and
+					   bytes of its answers that the host has not taken */
 };
 
 enum transfer {
@@ -81,6 +82,7 @@ struct recv {
  *	MOVING		its data goes through buffers (transfer.c)
  *	STEPPING	one store operation after the other (steps.c), or the flush of a Read (transfer.c)
  *	PAIRED		half of a fused pair whose data has arrived (fused.c)
+ *	ASKING		it waits until the host has taken earlier answers of the control thread (upcall.c)
  *	UP		the control thread has it (upcall.c)
  *	RESPONDING	its response is in line or posted
  *	GONE		its connection ended; chunks of it are still with a store or the device
@@ -95,6 +97,7 @@ enum request_state {
 	REQUEST_MOVING,
 	REQUEST_STEPPING,
 	REQUEST_PAIRED,
+	REQUEST_ASKING,
 	REQUEST_UP,
 	REQUEST_RESPONDING,
 	REQUEST_GONE,
@@ -174,6 +177,7 @@ struct target_request {
 	};
 	uint8_t *data;			/* fetched for the control thread, or its answer; or the source ranges of Copy */
 	uint32_t data_length;		/* bytes of data */
+	uint32_t answer_share;		/* of qp->answer_bytes */
 	struct {			/* set by target_complete(): the answer */
 		uint8_t *data;
 		uint32_t length;
