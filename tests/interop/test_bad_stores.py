@@ -19,13 +19,14 @@ from support import faulty
 from support.served import MEBIBYTE, SUBNQN, TIMEOUT, Served, config
 from wire import nvme
 from wire.errors import Rejected
-from wire.host import NvmeHost, lba_words
+from wire.host import NvmeHost, Queue, lba_words
 from wire.nvme import Io, Status
 
 Serve = Callable[..., Served]
 SIZE = 8 * MEBIBYTE
 HALF = SIZE // 2
 GOOD = b"good" * 128
+DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
 
 
 def store(path: Path, extra: str = "") -> str:
@@ -283,6 +284,23 @@ def test_no_configuration(need_product: None, tmp_path: Path) -> None:
     assert done.returncode in (1, 2)
     assert str(path) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_strangers_keep_no_host_out(serve: Serve, reads: bool) -> None:
+    """Connections that send no Connect, or read the discovery log, make room for a host."""
+    one = serve(config().replace("reactors=1", "reactors=1\nmax_queues=8"))
+    strangers = [NvmeHost(one.address, DISCOVERY) for _ in range(8)]
+    for stranger in strangers:
+        if reads:
+            stranger.connect(io_queues=0)
+        else:
+            stranger.queues.append(Queue.open(one.address))
+    with NvmeHost(one.address, SUBNQN).connect(io_queues=2) as host:
+        host.write(1, GOOD)
+        for stranger in strangers:
+            stranger.close()
+        host.write(1, GOOD)
 
 
 def test_connections_beyond_the_limit(serve: Serve) -> None:

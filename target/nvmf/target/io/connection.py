@@ -57,6 +57,8 @@ class Connection:
     """Whether the connection manager has reported that the host disconnected."""
     injected: int = 0
     """Slots of the faults on purpose that concern it."""
+    given_up: bool = False
+    """Whether it was disconnected to make room for a different one."""
     cut: bool = False
     """Whether it was disconnected because its path is lost on purpose."""
 

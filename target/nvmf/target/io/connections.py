@@ -58,7 +58,8 @@ class Connections:
         self._core = core
         self._dispatcher = dispatcher
         self._limit = limit
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
+        """The oldest first."""
         self._load: list[int] = [0] * target.reactors
         self._accepted = [[0, 0] for _ in self._load]
         """Admin and I/O queues accepted on each reactor since start."""
@@ -112,7 +113,7 @@ class Connections:
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Clean up; without a reason, the connection manager may still supply one."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._load[connection.reactor] -= 1
         self._core.tally.connection_ended(
             connection.reactor, connection.host, connection.qpair.stats
@@ -188,7 +189,7 @@ class Connections:
                 # One of the events after this one may report that the host has given up.
                 asyncio.get_running_loop().call_soon(self._engine_refused, event, error)
         else:
-            self._connections.add(connection)
+            self._connections[connection] = None
             self._core.tally.events.accepted += 1
             self._load[connection.reactor] += 1
             self._accepted[connection.reactor][connection.queue.qid > 0] += 1
@@ -212,13 +213,55 @@ class Connections:
         queue = f" queue {known['qid']}" if "qid" in known else ""
         log.warning("%s%s: connection refused: %s", peer, queue, error, extra=known)
 
+    def _make_room(self) -> int:
+        """Return the number of further connections, at the expense of one that may be given up.
+
+        Otherwise strangers who send no Connect, or who use the discovery service, which is open to
+        all, would keep hosts out.
+        """
+        free = self._limit - len(self._connections)
+        if free > 0:
+            return free
+        leaving = sum(one.given_up for one in self._connections)
+        if leaving >= self._limit:
+            return 0
+        if leaving + free <= 0:
+            victim, why = self._dispensable()
+            if victim is None:
+                return 0
+            log.warning(
+                "%s: disconnected to make room: there are %d connections (max_queues), and it %s",
+                victim.queue,
+                self._limit,
+                why,
+            )
+            victim.given_up = True
+            victim.qpair.disconnect()
+        return 1
+
+    def _dispensable(self) -> tuple[Connection | None, str]:
+        """Return the oldest connection that may be given up, and why; None if there is none."""
+        readers: list[Connection] = []
+        for one in self._connections:
+            controller = one.queue.controller
+            if one.given_up:
+                continue
+            if controller is None:
+                return one, "has not sent Connect"
+            if one.queue.locked:
+                return one, "has not authenticated"
+            if controller.subsystem.discovery:
+                readers.append(one)
+        too_many = len(readers) > self._limit // 2
+        return readers[0] if too_many else None, "is one of many for discovery"
+
     def _accept(self, event: ConnectRequest) -> Connection:
         if self.stopping:
             raise CmRejectError(CmStatus.NO_RESOURCES, _STOPPING)
         peer, local = self.outside(event.peer, event.local)
         if self.refuses(local):
             raise CmRejectError(CmStatus.NO_RESOURCES, _LOST_PATH)
-        limits = self._core.cm_limits(self._limit - len(self._connections))
+        limits = self._core.cm_limits(self._make_room())
         wanted = decide(event.private_data, event.initiator_depth, limits)
         mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)
         reactor = min(range(len(self._load)), key=self._load.__getitem__)
