@@ -258,6 +258,7 @@ def test_remembered_features_are_forgotten_by_a_reset(bench: Bench) -> None:
         (commands.set_features(FeatureId.ERROR_RECOVERY, save=True),
          Status.FEATURE_NOT_SAVEABLE | DNR),
         (commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 31), INVALID),
+        (commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 9), INVALID),
     ],
 )  # fmt: skip
 def test_feature_that_cannot_be_had(bench: Bench, sqe: bytes, status: int) -> None:
@@ -316,6 +317,27 @@ def test_an_event_waits_for_a_request(bench: Bench) -> None:
     bench.add_namespace(5)
     feature(bench, admin, commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 0))
     assert bench.run(admin, commands.async_event_request()) is None
+    assert controller.events.take() == []
+
+
+@pytest.mark.feature("events")
+@pytest.mark.parametrize(("flag", "lid"), [(1 << 2, LogId.SMART), (0x100, 4)])
+def test_a_condition_that_is_true_already(bench: Bench, flag: int, lid: int) -> None:
+    """Base 2.0, 5.27.1.8: an event whose condition is true when it is enabled is sent."""
+    admin = bench.admin()
+    controller = admin.controller
+    assert controller is not None
+    assert bench.run(admin, commands.async_event_request()) is None
+    bench.add_namespace(4)
+    bench.subsystem.health.degraded.add(4)
+    enable = commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, flag)
+    feature(bench, admin, enable)
+    ((_, completion),) = controller.events.take()
+    assert AsyncEvent.decode(completion.dw0).lid == lid
+    log(bench, admin, lid, 512)
+    # It was enabled before.
+    bench.run(admin, commands.async_event_request())
+    feature(bench, admin, enable)
     assert controller.events.take() == []
 
 

@@ -104,10 +104,12 @@ def _set_events(controller: Controller, request: Request) -> Completion:
     known = DISCOVERY_EVENTS if controller.subsystem.discovery else IO_EVENTS
     if request.sqe.cdw11 & ~int(known):
         raise _bad_value(f"events {request.sqe.cdw11:#x}; only {int(known):#x} are supported")
-    controller.enabled_events = AsyncEvents(request.sqe.cdw11)
+    before, now = controller.enabled_events, AsyncEvents(request.sqe.cdw11)
+    controller.enabled_events = now
     for flag, event in EVENTS.items():
-        if not controller.enabled_events & flag:
+        if not now & flag:
             controller.events.drop(event)
+    controller.events_enabled(now & ~before)
     return Completion()
 
 

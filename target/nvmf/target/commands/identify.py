@@ -43,8 +43,10 @@ _ZEROES = bytes(IDENTIFY_SIZE)
 _MAX_DESCRIPTORS = 16
 """Maximum data blocks of one command in the engine."""
 
-IO_EVENTS = AsyncEvents(0x7FFF)
-"""Events that a host may enable on an I/O controller, whether supported (OAES) or not."""
+_OPTIONAL_EVENTS = AsyncEvents.NAMESPACE_ATTRIBUTE | AsyncEvents.ANA_CHANGE
+"""OAES of I/O controllers."""
+IO_EVENTS = AsyncEvents(0x1F) | _OPTIONAL_EVENTS
+"""Events that a host may enable on an I/O controller: critical warnings, and those of OAES."""
 DISCOVERY_EVENTS = AsyncEvents.DISCOVERY_CHANGE
 """Events that a host may enable on a discovery controller."""
 
@@ -101,7 +103,7 @@ def _io_controller(controller: Controller, common: IdentifyController) -> Identi
         anagrpmax=MAX_GROUP,
         nanagrpid=MAX_GROUP,
         mdts=(subsystem.mdts >> 12).bit_length() - 1,
-        oaes=AsyncEvents.NAMESPACE_ATTRIBUTE | AsyncEvents.ANA_CHANGE,
+        oaes=_OPTIONAL_EVENTS,
         acl=ABORT_LIMIT,
         # One firmware slot, which is read-only.
         frmw=1 << 0 | 1 << 1,

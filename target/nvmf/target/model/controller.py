@@ -299,6 +299,14 @@ class Controller:
         if self.enabled_events & AsyncEvents.SMART_DEGRADED:
             self.events.post(RELIABILITY_DEGRADED)
 
+    def events_enabled(self, events: AsyncEvents) -> None:
+        """Notify the host of conditions that are true when it enables their events (5.27.1.8)."""
+        if not self.subsystem.health.degraded.isdisjoint(self.namespaces):
+            if events & AsyncEvents.SMART_DEGRADED:
+                self.reliability_degraded()
+        if events & AsyncEvents.NAMESPACE_ATTRIBUTE and self.changed_namespaces:
+            self.events.post(NAMESPACE_CHANGED)
+
     def reservation_changed(self, nsid: int, what: NotificationType) -> None:
         """Notify the host, unless masked, that a different host changed a reservation."""
         if not self.reservation_masks.get(nsid, 0) & 1 << what:
