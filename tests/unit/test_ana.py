@@ -13,8 +13,9 @@ from nvmf.initiator import Controller, connect
 from nvmf.spec import commands
 from nvmf.spec.ana import AnaGroup, AnaState, ana_log_size, decode_ana_log, encode_ana_log
 from nvmf.spec.features import AsyncEvent, AsyncEvents
-from nvmf.spec.identify import IdentifyController
-from nvmf.spec.opcodes import FeatureId, LogId
+from nvmf.spec.identify import IdentifyController, IdentifyNamespace
+from nvmf.spec.opcodes import Cns, FeatureId, LogId
+from nvmf.spec.reservations import RegisterAction
 from nvmf.spec.status import DecodeError, Status
 from nvmf.target.change.edit import EditError, set_ana
 from nvmf.target.commands.discovery import Port
@@ -183,6 +184,46 @@ def test_event_and_counts() -> None:
     only = bench.do(admin, commands.get_log_page(LogId.ANA, 64, lsp=1), length=64).data
     assert decode_ana_log(only)[1] == [AnaGroup(1, AnaState.INACCESSIBLE, 1)]
     assert controller.gates.get(1).write == Status.ANA_INACCESSIBLE
+
+
+@pytest.mark.parametrize(
+    ("state", "nuse"),
+    [
+        (AnaState.INACCESSIBLE, False),
+        (AnaState.PERSISTENT_LOSS, False),
+        (AnaState.CHANGE, True),
+    ],
+)
+def test_a_namespace_without_access(state: AnaState, nuse: bool) -> None:
+    """Base 2.0, 8.1: NUSE is 0, and its features and reservation wait for access.
+
+    A different controller may execute the command, so that "do not retry" would be wrong.
+    """
+    bench = Bench()
+    bench.core.add_port(Port(5, "10.0.0.1", 4420))
+    for nsid in (1, 2):
+        bench.add_namespace(nsid)
+    admin = bench.admin()
+    io = bench.io(admin)
+    bench.subsystem.regroup({2: 2})
+    bench.core.ana.put(5, {1: state}, bench.core.controllers())
+    for nsid in (1, 2):
+        data = bench.do(admin, commands.identify(Cns.NAMESPACE, nsid), length=4096).data
+        info = IdentifyNamespace.decode(data)
+        assert info.nsze == info.ncap > 0
+        assert info.nuse == (info.nsze if nuse or nsid == 2 else 0)
+    key = (1).to_bytes(16, "big")
+    registers = commands.reservation_register(1, RegisterAction.REGISTER)
+    assert bench.do(io, registers, key).status == state.status
+    report = bench.do(io, commands.reservation_report(1, 64), length=64)
+    assert report.status == state.status
+    for fid in (0x05, 0x82, 0x83):
+        assert bench.do(admin, commands.get_features(fid, nsid=1)).status == state.status
+        assert bench.do(admin, commands.get_features(fid, nsid=2)).status == 0
+        for nsid in (1, 0xFFFFFFFF):
+            sqe = commands.set_features(fid, 0, nsid=nsid)
+            assert bench.do(admin, sqe).status == state.status
+        assert bench.do(admin, commands.set_features(fid, 0, nsid=2)).status == 0
 
 
 def test_log_page_bytes() -> None:

@@ -240,11 +240,30 @@ def test_host_identifier(bench: Bench) -> None:
 
 def test_remembered_features_are_forgotten_by_a_reset(bench: Bench) -> None:
     admin = bench.admin()
-    feature(bench, admin, commands.set_features(FeatureId.ERROR_RECOVERY, 5))
-    assert feature(bench, admin, commands.get_features(FeatureId.ERROR_RECOVERY)) == 5
+    get = commands.get_features(FeatureId.ERROR_RECOVERY, nsid=1)
+    feature(bench, admin, commands.set_features(FeatureId.ERROR_RECOVERY, 5, nsid=1))
+    assert feature(bench, admin, get) == 5
     for cc in (0x460060, 0x460061):
         bench.do(admin, commands.property_set(Property.CC, cc))
-    assert feature(bench, admin, commands.get_features(FeatureId.ERROR_RECOVERY)) == 0
+    assert feature(bench, admin, get) == 0
+
+
+def test_error_recovery_of_each_namespace(bench: Bench) -> None:
+    """Base 2.0, 5.27.1.5: the feature is of a namespace."""
+    admin = bench.admin()
+
+    def found() -> list[int]:
+        gets = [commands.get_features(FeatureId.ERROR_RECOVERY, nsid=nsid) for nsid in (1, 3)]
+        return [feature(bench, admin, get) for get in gets]
+
+    feature(bench, admin, commands.set_features(FeatureId.ERROR_RECOVERY, 5, nsid=3))
+    assert found() == [0, 5]
+    feature(bench, admin, commands.set_features(FeatureId.ERROR_RECOVERY, 7, nsid=0xFFFFFFFF))
+    assert found() == [7, 7]
+    for nsid in (0, 0xFFFFFFFF):  # as nvme-cli reads it by the controller's device
+        assert (
+            feature(bench, admin, commands.get_features(FeatureId.ERROR_RECOVERY, nsid=nsid)) == 7
+        )
 
 
 @pytest.mark.parametrize(
@@ -259,6 +278,12 @@ def test_remembered_features_are_forgotten_by_a_reset(bench: Bench) -> None:
          Status.FEATURE_NOT_SAVEABLE | DNR),
         (commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 31), INVALID),
         (commands.set_features(FeatureId.ASYNC_EVENT_CONFIGURATION, 1 << 9), INVALID),
+        (commands.set_features(FeatureId.POWER_MANAGEMENT, 1), INVALID),
+        (commands.set_features(FeatureId.ARBITRATION, 1, nsid=1),
+         Status.FEATURE_NOT_NAMESPACE_SPECIFIC | DNR),
+        (commands.get_features(FeatureId.ERROR_RECOVERY, nsid=2), NAMESPACE),
+        (commands.set_features(FeatureId.ERROR_RECOVERY, 1), NAMESPACE),
+        (commands.set_features(FeatureId.ERROR_RECOVERY, 1, nsid=2), NAMESPACE),
     ],
 )  # fmt: skip
 def test_feature_that_cannot_be_had(bench: Bench, sqe: bytes, status: int) -> None:

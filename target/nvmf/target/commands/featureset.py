@@ -15,10 +15,17 @@ from nvmf.target.command.events import EVENTS
 from nvmf.target.command.request import Completion, Request, expect_data, expect_length
 from nvmf.target.commands import protection
 from nvmf.target.commands import reservecommands as reserve
-from nvmf.target.commands.identify import DISCOVERY_EVENTS, IO_EVENTS
+from nvmf.target.commands.identify import (
+    ALL_NAMESPACES,
+    DISCOVERY_EVENTS,
+    IO_EVENTS,
+    chosen_namespaces,
+    find_accessible,
+)
 from nvmf.target.model.controller import Controller
 
 _EXTENDED_HOST_ID = 1
+_POWER_STATE = 0x1F
 _HOST_ID_BYTES = 16
 
 _Function: TypeAlias = Callable[[Controller, Request], Completion]
@@ -32,6 +39,8 @@ class Feature:
 
     get: _Function
     set: _Set
+    of_namespaces: bool = False
+    """Whether each namespace has a value of its own."""
 
 
 def _no_feature(why: str) -> StatusError:
@@ -66,6 +75,41 @@ def _remembered(fid: FeatureId, mask: int) -> Feature:
         return Completion()
 
     return Feature(get, set_)
+
+
+def _remembered_of_namespaces(fid: FeatureId, mask: int) -> Feature:
+    """Return such a feature with a value for each namespace."""
+
+    def key(nsid: int) -> int:
+        return nsid << 8 | fid
+
+    def get(controller: Controller, request: Request) -> Completion:
+        _no_data(request)
+        nsid = request.sqe.nsid
+        if nsid not in (0, ALL_NAMESPACES):  # nvme-cli reads it without a namespace
+            find_accessible(controller, nsid)
+        return Completion(controller.features.get(key(nsid or ALL_NAMESPACES), 0))
+
+    def set_(controller: Controller, request: Request) -> Completion:
+        _no_data(request)
+        nsid, value = request.sqe.nsid, request.sqe.cdw11 & mask
+        chosen = [*chosen_namespaces(controller, nsid), nsid]
+        controller.features.update(dict.fromkeys(map(key, chosen), value))
+        return Completion()
+
+    return Feature(get, set_, of_namespaces=True)
+
+
+def _get_power(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    return Completion()
+
+
+def _set_power(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    if state := request.sqe.cdw11 & _POWER_STATE:
+        raise _bad_value(f"power state {state}; there is only 0")
+    return Completion()
 
 
 def _get_queues(controller: Controller, request: Request) -> Completion:
@@ -168,9 +212,9 @@ def _get_host_id(controller: Controller, request: Request) -> Completion:
 
 FEATURES: dict[FeatureId, Feature] = {
     FeatureId.ARBITRATION: _remembered(FeatureId.ARBITRATION, 0xFFFFFF07),
-    FeatureId.POWER_MANAGEMENT: _remembered(FeatureId.POWER_MANAGEMENT, 0),
+    FeatureId.POWER_MANAGEMENT: Feature(_get_power, _set_power),
     FeatureId.TEMPERATURE_THRESHOLD: _remembered(FeatureId.TEMPERATURE_THRESHOLD, 0xFFFF),
-    FeatureId.ERROR_RECOVERY: _remembered(FeatureId.ERROR_RECOVERY, 0xFFFF),
+    FeatureId.ERROR_RECOVERY: _remembered_of_namespaces(FeatureId.ERROR_RECOVERY, 0xFFFF),
     FeatureId.VOLATILE_WRITE_CACHE: Feature(_get_write_cache, _set_write_cache),
     FeatureId.NUMBER_OF_QUEUES: Feature(_get_queues, _set_queues),
     FeatureId.WRITE_ATOMICITY: _remembered(FeatureId.WRITE_ATOMICITY, 1),
@@ -182,9 +226,15 @@ FEATURES: dict[FeatureId, Feature] = {
         _get_host_id,
         _refuse(Status.COMMAND_SEQUENCE_ERROR, "Connect has already set the host identifier"),
     ),
-    FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(reserve.get_mask, reserve.set_mask),
-    FeatureId.RESERVATION_PERSISTENCE: Feature(reserve.get_persistence, reserve.set_persistence),
-    FeatureId.NAMESPACE_WRITE_PROTECTION: Feature(protection.get, protection.set_),
+    FeatureId.RESERVATION_NOTIFICATION_MASK: Feature(
+        reserve.get_mask, reserve.set_mask, of_namespaces=True
+    ),
+    FeatureId.RESERVATION_PERSISTENCE: Feature(
+        reserve.get_persistence, reserve.set_persistence, of_namespaces=True
+    ),
+    FeatureId.NAMESPACE_WRITE_PROTECTION: Feature(
+        protection.get, protection.set_, of_namespaces=True
+    ),
 }
 """The features of I/O controllers."""
 DISCOVERY_FEATURES: dict[FeatureId, Feature] = {
@@ -219,4 +269,10 @@ def set_features(controller: Controller, request: Request) -> Completion | None:
     feature = _find(controller, dw10.fid)
     if dw10.sv:
         raise StatusError(Status.FEATURE_NOT_SAVEABLE, f"feature {dw10.fid:02x}h")
+    if not feature.of_namespaces and request.sqe.nsid not in (0, ALL_NAMESPACES):
+        raise StatusError(
+            Status.FEATURE_NOT_NAMESPACE_SPECIFIC,
+            f"feature {dw10.fid:02x}h is of the controller, not of namespace {request.sqe.nsid:#x}",
+            location=At.NSID,
+        )
     return feature.set(controller, request)

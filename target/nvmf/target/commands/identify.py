@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from nvmf.spec.ana import ALL_STATES, MAX_GROUP, TRANSITION_SECONDS
+from nvmf.spec.ana import ALL_STATES, MAX_GROUP, TRANSITION_SECONDS, AnaState
 from nvmf.spec.fabrics import MAX_CNTLID
 from nvmf.spec.features import AsyncEvents
 from nvmf.spec.identify import (
@@ -157,6 +157,29 @@ def find_namespace(controller: Controller, nsid: int) -> Namespace:
         ) from None
 
 
+def find_accessible(controller: Controller, nsid: int) -> Namespace:
+    """Return the namespace; raise its ANA state's status if this port gives no access to it.
+
+    A different port may give access, so that the host may retry there.
+    """
+    namespace = find_namespace(controller, nsid)
+    state = _ana_state(controller, nsid)
+    if state.status is not None:
+        said = f"namespace {nsid} is {state.word} on this port"
+        raise StatusError(state.status, said, dnr=False, io=True)
+    return namespace
+
+
+def chosen_namespaces(controller: Controller, nsid: int) -> list[int]:
+    """Return the NSIDs that a feature is set for: this one, or all; each must be accessible."""
+    chosen = list(controller.namespaces) if nsid == ALL_NAMESPACES else [nsid]
+    return [find_accessible(controller, one).nsid for one in chosen]
+
+
+def _ana_state(controller: Controller, nsid: int) -> AnaState:
+    return controller.subsystem.ana.state(controller.portid, controller.group_of(nsid))
+
+
 _Structure: TypeAlias = Callable[[Controller, Request], bytes]
 
 
@@ -174,6 +197,7 @@ def _namespace(controller: Controller, request: Request) -> bytes:
         subsystem.reservations.rescap,
         subsystem.group_of(nsid),
         protected=subsystem.lasting.protected(nsid),
+        lost=_ana_state(controller, nsid) in (AnaState.INACCESSIBLE, AnaState.PERSISTENT_LOSS),
     )
 
 

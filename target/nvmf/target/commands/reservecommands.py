@@ -29,7 +29,7 @@ from nvmf.target.command.events import RESERVATION_NOTICE
 from nvmf.target.command.later import Done, answer, each
 from nvmf.target.command.request import Completion, Request, expect_length
 from nvmf.target.commands.handler import Handler
-from nvmf.target.commands.identify import ALL_NAMESPACES, find_namespace
+from nvmf.target.commands.identify import chosen_namespaces, find_accessible
 from nvmf.target.lasting import reservations
 from nvmf.target.lasting.reservations import Outcome, Reservation
 from nvmf.target.model.controller import Controller
@@ -64,10 +64,7 @@ def _keys(request: Request, count: int) -> tuple[int, ...]:
 
 def _place(controller: Controller, request: Request) -> Reservation:
     """Return the reservation of the command's namespace, which must exist and be accessible."""
-    nsid = find_namespace(controller, request.sqe.nsid).nsid
-    state = controller.subsystem.ana.state(controller.portid, controller.group_of(nsid))
-    if state.status is not None:
-        raise StatusError(state.status, f"namespace {nsid} is {state.word} on this port", io=True)
+    nsid = find_accessible(controller, request.sqe.nsid).nsid
     return controller.subsystem.reservations.get(nsid)
 
 
@@ -206,7 +203,7 @@ IO_HANDLERS: dict[int, Handler] = {
 
 
 def _nsid(controller: Controller, request: Request) -> int:
-    return find_namespace(controller, request.sqe.nsid).nsid
+    return find_accessible(controller, request.sqe.nsid).nsid
 
 
 def get_mask(controller: Controller, request: Request) -> Completion:
@@ -218,9 +215,8 @@ def get_mask(controller: Controller, request: Request) -> Completion:
 def set_mask(controller: Controller, request: Request) -> Completion:
     """Set the Reservation Notification Mask of a namespace, or of all."""
     expect_length(request, 0)
-    nsid, mask = request.sqe.nsid, request.sqe.cdw11 & _MASK
-    every = list(controller.namespaces)
-    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+    mask = request.sqe.cdw11 & _MASK
+    chosen = chosen_namespaces(controller, request.sqe.nsid)
     controller.reservation_masks.update(dict.fromkeys(chosen, mask))
     return Completion()
 
@@ -235,10 +231,9 @@ def get_persistence(controller: Controller, request: Request) -> Completion:
 def set_persistence(controller: Controller, request: Request) -> Completion | None:
     """Set the Reservation Persistence of a namespace, or of all; requires a state_dir."""
     expect_length(request, 0)
-    keeper, nsid = controller.subsystem.reservations, request.sqe.nsid
+    keeper = controller.subsystem.reservations
     ptpl = bool(request.sqe.cdw11 & 1)
-    every = list(controller.namespaces)
-    chosen = every if nsid == ALL_NAMESPACES else [_nsid(controller, request)]
+    chosen = chosen_namespaces(controller, request.sqe.nsid)
 
     def act(now: Reservation) -> Outcome:
         return Outcome(replace(now, ptpl=ptpl))

@@ -301,9 +301,9 @@ class Controller:
 
     def events_enabled(self, events: AsyncEvents) -> None:
         """Notify the host of conditions that are true when it enables their events (5.27.1.8)."""
-        if not self.subsystem.health.degraded.isdisjoint(self.namespaces):
-            if events & AsyncEvents.SMART_DEGRADED:
-                self.reliability_degraded()
+        degraded = not self.subsystem.health.degraded.isdisjoint(self.namespaces)
+        if events & AsyncEvents.SMART_DEGRADED and degraded:
+            self.reliability_degraded()
         if events & AsyncEvents.NAMESPACE_ATTRIBUTE and self.changed_namespaces:
             self.events.post(NAMESPACE_CHANGED)
 

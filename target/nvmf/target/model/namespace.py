@@ -97,10 +97,18 @@ class Namespace:
         """Return the engine's counters, by name: nvmf.engine.Namespace.stats."""
         return dict(self.engine.stats)
 
-    def identify(self, rescap: int = 0, ana_group: int = 1, *, protected: bool = False) -> bytes:
+    def identify(
+        self,
+        rescap: int = 0,
+        ana_group: int = 1,
+        *,
+        protected: bool = False,
+        lost: bool = False,
+    ) -> bytes:
         """Return Identify Namespace (CNS 00h) with these Reservation Capabilities and ANA group.
 
-        protected: whether the namespace is write protected by a host.
+        protected: whether the namespace is write protected by a host.  lost: whether its ANA state
+        is inaccessible or persistent loss, in which NUSE is 0.
         """
         store = self.store
         data = _identify_data(
@@ -112,6 +120,7 @@ class Namespace:
             protected or store.read_only,
             rescap,
             ana_group,
+            lost,
         )
         return data.ljust(IdentifyNamespace.SIZE, b"\0")
 
@@ -147,6 +156,7 @@ def _identify_data(
     read_only: bool,
     rescap: int,
     ana_group: int,
+    lost: bool,
 ) -> bytes:
     """Return Identify Namespace (CNS 00h) without trailing zeroes.
 
@@ -156,7 +166,7 @@ def _identify_data(
     info = IdentifyNamespace(
         nsze=size // block_size,
         ncap=size // block_size,
-        nuse=size // block_size,
+        nuse=0 if lost else size // block_size,
         nsfeat=NSFEAT_OPTPERF | NSFEAT_ATOMIC,
         nawun=ATOMIC_BLOCKS,
         nawupf=ATOMIC_BLOCKS,
