@@ -144,7 +144,8 @@ class _Closing:
             self._over = True
             self._end(
                 StatusError(
-                    Status.COMMAND_INTERRUPTED,
+                    # Command Interrupted is only for hosts that have set ACRE.
+                    Status.NAMESPACE_NOT_READY,
                     f"namespace {self._nsid} is not write protected: earlier commands have not "
                     f"ended within {SETTLE_TIMEOUT:g} s",
                     dnr=False,
