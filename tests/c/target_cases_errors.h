@@ -152,6 +152,34 @@ static void cases_upcalls(struct queue *q)
 	CHECK(LAB_UNTIL(!q->outstanding), "the others come when there is room");
 }
 
+/* Commands that return data: a host that takes none of it, or that ends, has few of them with the control thread. */
+static void case_answers(struct queue *q)
+{
+	struct queue *dies = queue_open(4, 32, 4096);
+	struct queue *both[] = { q, dies };
+
+	for (unsigned i = 0; i < 2; i++) {
+		both[i]->hold_all = true;
+		for (unsigned k = 0; k < 8; k++) {
+			struct nvme_sqe sqe = sqe_new(both[i], 0x82, 0, k ? 65536 : 1 << 20);
+
+			queue_send(both[i], &sqe, NULL, 0);
+		}
+		LAB_UNTIL(both[i]->held_count);
+		lab_turns(20);
+		CHECK(both[i]->held_count == 1, "one that returns more than 256 KiB is alone");
+		target_complete(both[i]->held[--both[i]->held_count], 0, 0, 0, both[i]->memory, 1 << 20);
+		LAB_UNTIL(both[i]->held_count == 4);
+		lab_turns(20);
+		CHECK(both[i]->held_count == 4, "then as many as return 256 KiB");
+	}
+	queue_close(dies);
+	q->hold_all = false;
+	while (q->held_count)
+		target_complete(q->held[--q->held_count], 0, 0, 0, q->memory, 65536);
+	CHECK(LAB_UNTIL(!q->outstanding), "the others have their turn");
+}
+
 static void cases_invalidate(struct queue *q)
 {
 	struct nvme_sqe sqe = sqe_io(q, NVME_OPC_READ, 0, 8, 0);
@@ -326,6 +354,7 @@ static void test_errors(void)
 	cases_sgl(q);
 	cases_ranges(q);
 	cases_upcalls(q);
+	case_answers(q);
 	cases_invalidate(q);
 	cases_conflict(q);
 	case_faults(q);
