@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nvmf.spec import commands
 from nvmf.spec.reservations import AcquireAction as Acquire
 from nvmf.spec.reservations import NotificationType as Told
 from nvmf.spec.reservations import RegisterAction as Register
@@ -20,6 +21,7 @@ from nvmf.spec.reservations import (
 from nvmf.spec.status import DNR, Status, StatusError
 from nvmf.target.command.gates import OPEN, Gate
 from nvmf.target.lasting.reservations import Outcome, Reservation, acquire, clear, register, release
+from support.faketarget import Bench
 
 pytestmark = pytest.mark.feature("reservations")
 
@@ -267,3 +269,36 @@ def test_report_bytes() -> None:
     assert data[64:96].hex() == "020101" + "00" * 5 + "8877665544332211" + bytes(range(16)).hex()
     assert len(data) == 128
     assert ReservationStatus.decode(data).registrants == (entry,)
+
+
+def test_report_of_many() -> None:
+    """A report costs as much as there are registrants and controllers, not each with each: a host
+    can register thousands of times, and the target serves no other host meanwhile.
+    """
+    compared = 0
+
+    class Counted(bytes):
+        __hash__ = bytes.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return bytes.__eq__(self, other)
+
+    bench, many = Bench(), 60
+    bench.add_namespace(1)
+    hosts = [Counted(number.to_bytes(16, "big")) for number in range(1, many)]
+    for host in hosts:
+        admin = bench.admin(hostid=bytes(host))
+        io = bench.io(admin)
+        register_ = commands.reservation_register(1, Register.REGISTER)
+        assert bench.do(io, register_, bytes(8) + b"\1" + bytes(7)).status == 0
+        assert admin.controller is not None
+        admin.controller.hostid = host
+    compared = 0
+    length = 64 * many
+    report = bench.do(io, commands.reservation_report(1, length), length=length)
+    found = ReservationStatus.decode(report.data).registrants
+    assert [one.hostid for one in found] == hosts
+    assert len({one.cntlid for one in found}) == len(hosts)
+    assert compared < 4 * many, compared

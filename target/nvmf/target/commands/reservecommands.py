@@ -179,13 +179,14 @@ def report(controller: Controller, request: Request) -> Completion:
     if length > controller.subsystem.mdts:
         raise _invalid(f"{length} bytes exceed MDTS")
     expect_length(request, length)
-    entries: list[RegistrantEntry] = []
-    for host, key in now.registrants.items():
-        theirs = [c for c in controller.subsystem.controllers.values() if c.hostid == host]
-        entries += [
-            RegistrantEntry(cntlid, int(now.holds(host)), key, host)
-            for cntlid in [c.cntlid for c in theirs] or [0xFFFF]
-        ]
+    cntlids: dict[bytes, list[int]] = {}
+    for one in controller.subsystem.controllers.values():
+        cntlids.setdefault(one.hostid, []).append(one.cntlid)
+    entries = [
+        RegistrantEntry(cntlid, int(now.holds(host)), key, host)
+        for host, key in now.registrants.items()
+        for cntlid in cntlids.get(host, [0xFFFF])
+    ]
     status = ReservationStatus(now.gen, int(now.rtype or 0), int(now.ptpl), tuple(entries))
     return Completion(data=status.encode()[:length].ljust(length, b"\0"))
 
