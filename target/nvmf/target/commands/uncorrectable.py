@@ -8,7 +8,7 @@ passes them here: they complete when the marks of their blocks are removed, and 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 from nvmf.spec.opcodes import IoOpcode
@@ -18,11 +18,13 @@ from nvmf.target.command.later import answer
 from nvmf.target.command.request import Completion, Request, expect_length
 from nvmf.target.commands.handler import Handler
 from nvmf.target.commands.identify import find_namespace
-from nvmf.target.lasting.lasting import Lasting, Range, with_range, without_range
+from nvmf.target.lasting.lasting import Lasting, Range, with_range, without_ranges
 from nvmf.target.model.controller import Controller
 
 MOST_RANGES = 4096
 """Maximum ranges of a namespace; more are refused."""
+MOST_PIECES = 4 * MOST_RANGES
+"""Maximum ranges that remain after a write divides some: it fails otherwise, and its marks stay."""
 _DSM_RANGE = struct.Struct("<IIQ")
 
 
@@ -64,14 +66,17 @@ def write_uncorrectable(controller: Controller, request: Request) -> Completion 
 
 
 def _written(
-    controller: Controller, request: Request, ranges: Iterable[Range]
+    controller: Controller, request: Request, ranges: Collection[Range]
 ) -> Completion | None:
     """Unmark ranges; Invalid Namespace or Format if the namespace was removed meanwhile."""
 
     def unmark(now: Lasting) -> Lasting:
-        invalid = now.invalid
-        for lba, blocks in ranges:
-            invalid = without_range(invalid, lba, blocks)
+        invalid = without_ranges(now.invalid, ranges)
+        if len(invalid) > max(MOST_PIECES, len(now.invalid)):
+            raise StatusError(
+                Status.INTERNAL_ERROR,
+                f"namespace {nsid} would have more than {MOST_PIECES} ranges of invalid blocks",
+            )
         return replace(now, invalid=invalid)
 
     keeper, nsid = controller.subsystem.lasting, request.sqe.nsid

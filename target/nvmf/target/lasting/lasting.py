@@ -7,6 +7,8 @@ The state is the write protection (Base 2.0, 8.12) and the blocks marked by Writ
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypedDict
@@ -52,6 +54,18 @@ class Lasting:
         return kept
 
 
+def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Return ranges sorted, and those that overlap or are adjacent as one."""
+    apart: list[Range] = []
+    for first, count in sorted(ranges):
+        lba, blocks = apart[-1] if apart else (0, 0)
+        if blocks and first <= lba + blocks:
+            apart[-1] = (lba, max(blocks, first + count - lba))
+        else:
+            apart.append((first, count))
+    return tuple(apart)
+
+
 def with_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range, ...]:
     """Return these ranges with one added."""
     start, end = lba, lba + blocks
@@ -64,16 +78,22 @@ def with_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range,
     return tuple(sorted([*apart, (start, end - start)]))
 
 
-def without_range(ranges: tuple[Range, ...], lba: int, blocks: int) -> tuple[Range, ...]:
-    """Return these ranges with one removed."""
+def without_ranges(ranges: Iterable[Range], removed: Iterable[Range]) -> tuple[Range, ...]:
+    """Return these sorted ranges with others, in any order, removed; in one pass."""
+    holes = deque(sorted(one for one in removed if one[1]))
     left = []
     for first, count in ranges:
-        for start, end in (
-            (first, min(first + count, lba)),
-            (max(first, lba + blocks), first + count),
-        ):
-            if start < end:
-                left.append((start, end - start))
+        start, end = first, first + count
+        while holes and holes[0][0] < end:
+            lba, blocks = holes[0]
+            if start < lba:
+                left.append((start, lba - start))
+            start = max(start, lba + blocks)
+            if lba + blocks > end:
+                break  # it may concern the next range, too
+            holes.popleft()
+        if start < end:
+            left.append((start, end - start))
     return tuple(left)
 
 
@@ -112,9 +132,9 @@ def _decode(value: JSON) -> Lasting:
     body = checked(_Body, value, name="namespace")
     if body["format"] != _FORMAT:
         raise ValueError(f"its format is {body['format']}, not {_FORMAT}")
-    invalid: tuple[Range, ...] = ()
+    ranges: list[Range] = []
     for lba, blocks in body["invalid"]:
         if lba < 0 or blocks <= 0:
             raise ValueError(f"[{lba}, {blocks}] is not a range of blocks")
-        invalid = with_range(invalid, lba, blocks)
-    return Lasting(WriteProtection(body["write_protection"]), invalid)
+        ranges.append((lba, blocks))
+    return Lasting(WriteProtection(body["write_protection"]), merged(ranges))
