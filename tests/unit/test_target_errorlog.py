@@ -86,6 +86,19 @@ def test_errors_of_a_queue_outlive_it() -> None:
     assert [entry.cid for entry in entries(bench, admin)] == [2, 1]
 
 
+def test_a_write_uncorrectable_has_its_block() -> None:
+    bench = Bench()
+    bench.add_namespace(1)
+    admin = bench.admin()
+    io = bench.io(admin)
+    done = bench.do(io, commands.write_uncorrectable(1, 1 << 40, 1))
+    assert done.status == Status.LBA_OUT_OF_RANGE | DNR
+    bench.do(admin, commands.get_features(0xFF), cid=3)
+    newest, before = entries(bench, admin)
+    assert (newest.cid, newest.lba) == (3, 0)
+    assert (before.opcode, before.lba, before.parameter_error_location) == (4, 1 << 40, 40)
+
+
 def test_fabrics_commands_have_no_namespace() -> None:
     bench = Bench()
     admin = bench.admin()

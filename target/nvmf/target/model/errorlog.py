@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from nvmf.spec.logs import ErrorEntry
-from nvmf.spec.opcodes import AdminOpcode, command_title
+from nvmf.spec.opcodes import AdminOpcode, IoOpcode, command_title
 from nvmf.spec.sqe import At, Sqe
 from nvmf.spec.status import CODE_MASK, Status, StatusError
 from nvmf.target.command.engine import CommandError
@@ -26,6 +26,8 @@ ERROR_LOG_ENTRIES = 16
 _LOGGED = 16
 """Log lines per queue for errors of the engine; further errors are only counted."""
 _NOWHERE = 0xFFFF
+_ON_BLOCKS = (IoOpcode.WRITE_UNCORRECTABLE, IoOpcode.WRITE, IoOpcode.WRITE_ZEROES)
+"""I/O commands with an LBA that Python completes."""
 _LOCATIONS = {
     Status.INVALID_NAMESPACE_OR_FORMAT: At.NSID,
     Status.SGL_DATA_LENGTH_INVALID: At.DPTR,
@@ -62,7 +64,9 @@ class ErrorLog:
         self.collect(queues)
         if location is None:
             location = _location(sqe, status & CODE_MASK)
-        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode, location=location)
+        on_blocks = queue.qid and sqe.opcode in _ON_BLOCKS
+        lba = sqe.cdw10 | sqe.cdw11 << 32 if on_blocks else 0
+        self._enter(queue.qid, sqe.cid, status, sqe.nsid, sqe.opcode, location=location, lba=lba)
 
     def collect(self, queues: Iterable[Queue]) -> None:
         """Enter the engine's errors since the last call, in order of time.
