@@ -172,6 +172,28 @@ def test_write_failure_keeps_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [item.name for item in tmp_path.iterdir()] == ["state"]
 
 
+@pytest.mark.parametrize("before", [b"old", None])
+def test_a_folder_that_is_not_synced_keeps_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None
+) -> None:
+    """A restarted target must not find a state of which a host was told that it was not stored."""
+    path = tmp_path / "state"
+    if before is not None:
+        write_atomically(path, before)
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{number}"):
+            raise OSError(5, "Input/output error")
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(path, b"new")
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert len(list(tmp_path.iterdir())) == (before is not None)
+
+
 def test_an_attempt_after_a_failed_sync_syncs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

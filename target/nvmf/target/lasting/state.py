@@ -74,8 +74,30 @@ def read(path: Path) -> bytes:
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file's content atomically, even on power loss; may block.
 
-    Raise OSError on failure: the file then has its old content.
+    Raise OSError on failure: the file then has its old content, or either if the machine loses its
+    power after a failed sync of the folder.
     """
+    with contextlib.ExitStack() as stack:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, folder)
+        there = path.exists()
+        before = None
+        with contextlib.suppress(OSError):
+            before = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # it may be a pipe
+            stack.callback(os.close, before)
+        _replace(path, data)
+        try:
+            os.fsync(folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                if before is not None:
+                    _restore(path, before)
+                elif not there:
+                    path.unlink()
+            raise
+
+
+def _replace(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(".new", f".{path.name}.", path.parent)
     try:
         with open(handle, "wb") as file:
@@ -87,7 +109,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
-    _sync(path.parent)
+
+
+def _restore(path: Path, before: int) -> None:
+    """Give a file the content that the descriptor of its predecessor has."""
+    found = os.fstat(before)
+    if stat.S_ISREG(found.st_mode):
+        _replace(path, os.pread(before, found.st_size, 0))
 
 
 def remove(path: Path) -> None:
