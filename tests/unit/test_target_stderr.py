@@ -135,6 +135,16 @@ def test_the_end_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(read_lines(reading, 2000)) == 2000
 
 
+def test_a_terminal_without_unicode() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w", encoding="ascii") as stream:
+        record = line(1)
+        record.msg, record.args = "nqn.ä", ()
+        PatientHandler(stream).handle(record)
+        assert read_lines(reading, 1) == [r"nqn.\xe4"]
+    os.close(reading)
+
+
 def test_nobody_can_read() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -46,7 +46,7 @@ class PatientHandler(logging.Handler):
                 with contextlib.suppress(OSError, ValueError):  # it was closed
                     self._stream.write(text)
             return
-        data = text.encode(errors="backslashreplace")
+        data = self._encoded(text)
         with self._changed:
             if self._thread is None:
                 data = data[_write_some(self._number, data) :]
@@ -93,7 +93,11 @@ class PatientHandler(logging.Handler):
             "nvmf.target", logging.WARNING, __file__, 0, words, (self._lost,), None
         )
         self._lost = 0
-        return f"{self.format(record)}\n".encode()
+        return self._encoded(f"{self.format(record)}\n")
+
+    def _encoded(self, text: str) -> bytes:
+        encoding = self._stream.encoding if self._stream is not None else "utf-8"
+        return text.encode(encoding, "backslashreplace")
 
 
 def _descriptor(stream: TextIO | None) -> int | None:
