@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import errno
+import itertools
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from nvmf.config import ConfigError, loads
 from nvmf.config.models import ReferralConfig
+from nvmf.spec.features import WriteProtection
+from nvmf.target.change.apply import Change
 from nvmf.target.change.diff import compare, fixed
 from nvmf.target.change.edit import (
     EditError,
@@ -20,6 +24,7 @@ from nvmf.target.change.edit import (
     remove_referral,
 )
 from nvmf.target.io.stores import ServerError
+from nvmf.target.lasting.lasting import Lasting, encode
 from support.changelab import BASE, PORT, SECOND, A, B, Lab, file, ram, running, subsystem
 from support.faketarget import HOST
 from wire import dhchap
@@ -308,3 +313,27 @@ def test_edits_of_hosts_with_keys(tmp_path: Path) -> None:
         allow_any_host(config, A, True)
     (changed,) = remove_host(config, A, HOST).subsystems
     assert changed.host_nqns == ()
+
+
+async def test_what_a_failed_change_has_read_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later change whose state changes all the time reads it while it is made."""
+    uuid = "3f1b4b6e-5f0c-4d0e-9d57-1d6c5b1c7a11"
+    text = PORT + subsystem(A, ram(1), ram(5, f'uuid = "{uuid}"\n')) + subsystem(B, ram(1))
+    async with running(state=tmp_path) as lab:
+
+        def refuse(*_: object) -> None:
+            raise ServerError("no port")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Change, "_listen", refuse)
+            with pytest.raises(ServerError, match="no port"):
+                await lab.server.apply(loads(text))
+        keeper = lab.server.core.subsystems[A].lasting
+        assert keeper.files is not None
+        keeper.files.put(UUID(uuid), encode(Lasting(WriteProtection.PROTECTED)))
+        count = itertools.count()
+        monkeypatch.setattr(Change, "_puts", lambda *_: next(count))
+        await lab.server.apply(loads(text))
+        assert keeper.protected(5)

@@ -238,6 +238,8 @@ class Change:
         """
         places = [(self._subsystem(nqn), nsid) for nqn, nsid in self._opened]
         wanted = [(one, self._opened[one.nqn, nsid].identity.uuid) for one, nsid in places]
+        for subsystem, nsid in places:
+            subsystem.forget_state(nsid)  # of a change that failed after it was read
         for _ in range(_READS_MOST if self._state is not None else 0):
             before = self._puts(wanted)
             work = partial(_read_all, wanted)

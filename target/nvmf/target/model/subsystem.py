@@ -184,6 +184,12 @@ class Subsystem:
             if files is not None:
                 files.expect(nsid, found)
 
+    def forget_state(self, nsid: int) -> None:
+        """Forget what expect_state() was given."""
+        for files in self._files:
+            if files is not None:
+                files.forget(nsid)
+
     def puts(self, uuid: UUID) -> int:
         """Return a number that changes whenever the stored state of a namespace does."""
         return sum(files.puts(uuid) for files in self._files if files is not None)
