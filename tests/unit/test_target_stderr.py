@@ -135,6 +135,30 @@ def test_the_end_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(read_lines(reading, 2000)) == 2000
 
 
+def test_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines wait for one, in order; and a record that cannot be formatted disturbs nobody."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with small_pipe() as (reading, stream):
+        handler = PatientHandler(stream)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for number in range(9):
+                handler.handle(line(number))
+        assert os.read(reading, 65536).startswith(b"line 0\n")
+        wrong = line(9)
+        wrong.args = ("no number",)
+        handler.handle(wrong)
+        handler.handle(line(9))
+        found = read_lines(reading, 1)
+        while found[-1] != "line 9":
+            found += read_lines(reading, 1)
+        assert found == [f"line {number}" for number in range(10 - len(found), 10)]
+        handler.close()
+
+
 def test_a_terminal_without_unicode() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w", encoding="ascii") as stream:

@@ -40,7 +40,11 @@ class PatientHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or let it wait."""
-        text = f"{self.format(record)}\n"
+        try:
+            text = f"{self.format(record)}\n"
+        except Exception:  # the caller must not fail
+            self.handleError(record)
+            return
         if self._number is None:
             if self._stream is not None:
                 with contextlib.suppress(OSError, ValueError):  # it was closed
@@ -48,7 +52,7 @@ class PatientHandler(logging.Handler):
             return
         data = self._encoded(text)
         with self._changed:
-            if self._thread is None:
+            if self._thread is None and not self._waiting:
                 data = data[_write_some(self._number, data) :]
             if data:
                 self._wait(data, self._number)
@@ -67,10 +71,12 @@ class PatientHandler(logging.Handler):
         self._bytes += len(data)
         if self._thread is None:
             # A daemon: it may wait forever, and the process must be able to end.
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._run, args=(number,), name="nvmf-log", daemon=True
             )
-            self._thread.start()
+            with contextlib.suppress(RuntimeError):  # there are too many: the next line tries again
+                thread.start()
+                self._thread = thread
 
     def _run(self, number: int) -> None:
         while True:
