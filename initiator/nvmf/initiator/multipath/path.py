@@ -134,8 +134,10 @@ class Path:
     async def _try(self) -> None:
         options, loop = self.options, asyncio.get_running_loop()
         until = loop.time() + options.ctrl_loss_tmo
-        while options.ctrl_loss_tmo < 0 or loop.time() + options.reconnect_delay <= until:
-            await asyncio.sleep(options.reconnect_delay)
+        forever = options.ctrl_loss_tmo < 0
+        while forever or loop.time() < until:
+            wait = options.reconnect_delay
+            await asyncio.sleep(wait if forever else min(wait, until - loop.time()))
             try:
                 await self.connect()
             except (*UNREACHED, ValueError) as error:  # ValueError: a key file cannot be used

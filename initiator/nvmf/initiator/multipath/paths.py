@@ -59,6 +59,8 @@ class Paths:
         """Features that were set: every path has them, or gets them when it connects."""
         self._numbers = 0
         self._heads: dict[int, MultipathNamespace] = {}
+        self._told: set[int] = set()
+        """The namespaces whose commands wait for a different ANA state, which was logged."""
         self._closed = False
         self._changed = asyncio.Event()
 
@@ -304,11 +306,34 @@ class Paths:
             found = self._usable(head)
             found = [path for path in found if path not in but] or found
             if found:
+                self._told.discard(head.nsid)
                 path = self._choose(found, head.last)
                 namespace = path.namespace(head.nsid)
                 assert namespace is not None
                 return path, namespace
+            self._tell_waiting(head.nsid)
             await self._wait(head.nsid)
+
+    def _tell_waiting(self, nsid: int) -> None:
+        """Log once that commands wait for a different ANA state; losses are logged elsewhere."""
+        states = [
+            (path, path.ana(nsid))
+            for path in self.paths
+            if path.state is State.LIVE and path.namespace(nsid) is not None
+        ]
+        known = [(path, state) for path, state in states if state is not None]
+        if nsid in self._told or not known or len(known) < len(states):
+            return
+        self._told.add(nsid)
+        log.warning(
+            "%s: commands of namespace %d wait: no live path has a usable ANA state (%s)",
+            self.subnqn,
+            nsid,
+            ", ".join(
+                f"{path.where.endpoint}: {state.name.lower().replace('_', ' ')}"
+                for path, state in known
+            ),
+        )
 
     async def live(self) -> Controller:
         """Return a controller for admin commands: the first that is live, once one is."""
