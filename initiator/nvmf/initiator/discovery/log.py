@@ -51,7 +51,8 @@ async def discover(
 ) -> list[DiscoveryEntry]:  # fmt: skip
     """Return the discovery log of a port.
 
-    The well-known discovery subsystem is asked, unless where has the NQN of a different one.
+    The well-known discovery subsystem is asked, whatever NQN where has: discover_all() asks one
+    with a unique NQN.
     Options are those of ConnectOptions. Raises ConnectError, NvmeError, ConnectionLost.
     """
     _, entries = await discovery_log(where, options, **given(locals()))
