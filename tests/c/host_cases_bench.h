@@ -98,6 +98,33 @@ static void test_bench_range(struct mini *m)
 	CHECK_HAS(e.text, "offset 100 is not a multiple");
 }
 
+/* The target keeps the connection and answers nothing: a load without a time limit ends nevertheless. */
+static void test_bench_silence(struct mini *m)
+{
+	const struct host_load_options o = {
+		.traddr = "127.0.0.1", .trsvcid = m->port, .subnqn = MINI_NQN, .nsid = 1,
+		.queue_depth = 4, .queues = 1, .threads = 1, .cpu = -1,
+	};
+	struct host_load_run run = {
+		.read_percent = 100, .block_size = 4096, .seconds = CHECK_PATIENCE_S, .commands = 50, .patience = 0.2,
+	};
+	struct target_inject_options drop = {
+		.kind = TARGET_INJECT_DROP, .threshold = 1ull << 32, .opcodes = { 1ull << NVME_OPC_READ },
+	};
+	struct host_load_result r;
+	struct host_error e;
+	const int slot = target_inject_begin(m->target, &drop, m);
+
+	CHECK(slot >= 0);
+	atomic_store(&m->inject, 1u << slot);
+	CHECK(host_bench(&o, &run, &r, &e) == -ETIMEDOUT);
+	CHECK_HAS(e.text, "the target has answered none of 4 commands for 0.2 s");
+	atomic_store(&m->inject, 0);
+	target_inject_end(m->target, (unsigned)slot);
+	run.patience = CHECK_PATIENCE_S;
+	CHECK(host_bench(&o, &run, &r, &e) == 0, "%s", e.text);
+}
+
 /* More queues than a controller grants: the load makes a second controller. */
 static void test_bench_controllers(struct mini *m)
 {

@@ -334,6 +334,7 @@ int main(int argc, char **argv)
 	test_sleep(m);
 	test_bench(m);
 	test_bench_range(m);
+	test_bench_silence(m);
 	test_bench_controllers(m);
 	test_target_goes(m);
 	mini_stop(m);

@@ -9,6 +9,7 @@
 #ifndef NVMF_MINI_TARGET_H
 #define NVMF_MINI_TARGET_H
 
+#include "target/inject.h"
 #include "target/target.h"
 
 #include <arpa/inet.h>
@@ -42,6 +43,7 @@ struct mini {
 	atomic_int cntlid_off;		/* what is added to the controller ID in the answer to an I/O queue's Connect */
 	atomic_bool drop;		/* disconnect every queue pair now */
 	atomic_int drop_at;		/* or only the one accepted with this number (1, 2...), or 0 */
+	atomic_uint inject;		/* the slots of injections for new I/O queues, a set of bits */
 	uint32_t in_capsule;
 };
 
@@ -74,6 +76,8 @@ static void mini_accept(struct mini *m, struct rdma_cm_event *ev)
 		qp = target_qpair_accept(m->target, m->verbs, ev->id, &options, err, sizeof(err));
 	if (qp) {
 		m->qpairs[m->nqpairs++] = qp;
+		if (req.qid)
+			target_qpair_inject(qp, atomic_load(&m->inject));
 		return;
 	}
 	if (err[0])

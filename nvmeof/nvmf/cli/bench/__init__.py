@@ -60,9 +60,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "if the namespace holds data, unless --force is given. --numjobs is the number of queues,\n"
         "on as many controllers as needed, and --iodepth the number of outstanding commands per\n"
         "queue. The queues are divided among --threads threads, each of which polls and thus uses\n"
-        "a whole CPU. The load sends no keep-alive and does not reconnect. Ctrl-C ends the load\n"
-        "early, with the results so far and status 130. fio's --name, --ioengine, --direct,\n"
-        "--thread and --group_reporting are accepted without an effect.",
+        "a whole CPU. The load sends no keep-alive, does not reconnect, and fails after 30\n"
+        "seconds without any response. Ctrl-C ends the load early, with the results so far and\n"
+        "status 130. fio's --name, --ioengine, --direct, --thread and --group_reporting are\n"
+        "accepted without an effect.",
         examples=(
             EXAMPLE.format("bench --rw randread --bs 4k --iodepth 32"),
             EXAMPLE.format("bench --rw randrw --rwmixread 70 --runtime 10s --force"),

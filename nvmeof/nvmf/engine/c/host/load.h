@@ -41,6 +41,7 @@ struct host_load_run {
 	bool flush;			/* a Flush after each Write: its latency is that of both */
 	double seconds;
 	double ramp;			/* seconds before these, in which nothing is counted */
+	double patience;		/* seconds without any response, after which the run fails; 0: 30 */
 	uint64_t offset, size;		/* bytes of the namespace that are used; size 0: to its end */
 	uint64_t commands;		/* of each queue, after which the run ends; 0: no limit */
 	unsigned npercentiles;		/* of percentiles, HOST_LOAD_PERCENTILES at most */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOAD_BATCH = 64, LOAD_YIELD_EVERY = 64, LOAD_LAST_SECONDS = 10, LOAD_FUA = 1 << 30 };
+enum { LOAD_BATCH = 64, LOAD_YIELD_EVERY = 64, LOAD_LAST_SECONDS = 10, LOAD_PATIENCE_SECONDS = 30, LOAD_FUA = 1 << 30 };
 
 static uint64_t load_random(struct load_thread *t)
 {
@@ -190,6 +190,20 @@ static void load_count(struct load_thread *t, const struct load_io *io, uint64_t
 			      memory_order_relaxed);
 }
 
+/* A target that is stopped, or whose store hangs, keeps the connection: a run without a time limit would not end. */
+static int load_wait(struct load_thread *t, bool stopping)
+{
+	const double patience = t->run->what.patience > 0 ? t->run->what.patience : LOAD_PATIENCE_SECONDS;
+	const uint64_t now = clock_ns();
+
+	if (t->idle == LOAD_YIELD_EVERY)
+		t->quiet = now;
+	if (stopping || (double)(now - t->quiet) < patience * 1e9)
+		return 0;
+	return host_error_set(&t->error, -ETIMEDOUT, "the load ended early: the target has answered none of %u commands "
+			      "for %g s", t->outstanding, patience);
+}
+
 /* Account for completed commands and, unless stopping, send as many again. */
 static int load_turn(struct load_thread *t, bool stopping)
 {
@@ -201,9 +215,10 @@ static int load_turn(struct load_thread *t, bool stopping)
 
 		if (lost)
 			return load_failed(t, lost, -ENOTCONN, 0);
-		if (++t->idle % LOAD_YIELD_EVERY == 0)	/* the processor may be shared */
-			sched_yield();
-		return 0;
+		if (++t->idle % LOAD_YIELD_EVERY)
+			return 0;
+		sched_yield();	/* the processor may be shared */
+		return load_wait(t, stopping);
 	}
 	t->idle = 0;
 

@@ -75,6 +75,7 @@ struct load_thread {
 	uint64_t slots;			/* of the range that is used, of one block_size each */
 	bool counting;
 	unsigned idle;			/* consecutive polls without a completion */
+	uint64_t quiet;			/* the time soon after the first of these */
 	double cpu_seconds;
 	struct load_times times[2];	/* of reads, of writes */
 	struct host_error error;
