@@ -265,6 +265,26 @@ async def test_an_admin_command_that_always_ends_the_connection(
         await one.namespace(1).flush()
 
 
+async def test_a_feature_that_always_ends_the_connection(
+    responder: NvmeResponder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not set forever on each new connection, which commands would never get then."""
+    from nvmf.initiator import ConnectionLost
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if not connection.qid and capsule[0] == Admin.SET_FEATURES and capsule[40] == 2:
+            hang_up(connection)
+            return True
+        return False
+
+    responder.hook = hook
+    async with multipath(responder) as one, asyncio.timeout(60):
+        with pytest.raises(ConnectionLost, match="Set Features: the connection ended 6 times"):
+            await one.set_features(2, 1)
+        await one.namespace(1).flush()
+    assert "feature 02h is no longer set on new connections" in caplog.text
+
+
 async def test_a_key_that_is_taken_away(responder: NvmeResponder) -> None:
     """An unrequested Send with Invalidate: the registration remains, for the next connection."""
     taken: list[int] = []

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from nvmf.initiator.base.arguments import whole
-from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown
+from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.base.limits import LARGEST
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, Losses, is_path_error
@@ -226,11 +226,12 @@ class Paths:
         """
         before = self.features.put(fid, value)
         answers: list[int] = []
+        losses = self.losses("Set Features")
         try:
             while not answers:
                 await self.live()
                 for path in list(self.paths):
-                    answers += await self._set_one(path, fid, value)
+                    answers += await self._set_one(path, fid, value, losses)
         except (NvmeError, ConnectionLost) as error:
             self.features.restore(fid, value, before)
             if answers and isinstance(error, NvmeError):
@@ -239,13 +240,16 @@ class Paths:
         return answers[0]
 
     @staticmethod
-    async def _set_one(path: Path, fid: int, value: int) -> list[int]:
+    async def _set_one(path: Path, fid: int, value: int, losses: Losses) -> list[int]:
         """Return the answer, or an empty list if the path is not connected."""
         controller = path.controller
         if controller is None or path.state is not State.LIVE:
             return []
         try:
             return [await controller.set_features(fid, value)]
+        except QueueLost as lost:
+            losses.add(lost)
+            return []
         except ConnectionLost:
             if controller.state is State.LIVE:
                 raise

@@ -53,7 +53,20 @@ class PathRecovery:
         while given != self._features.values:
             wanted = dict(self._features.values)
             for fid in [fid for fid in wanted if given.get(fid) != wanted[fid]]:
-                await session.guard(self._set(session, fid, wanted[fid]))
+                try:
+                    await session.guard(self._set(session, fid, wanted[fid]))
+                except QueueLost as lost:
+                    if lost.sent and self._features.lost(fid, wanted[fid]):
+                        where = session.place.where
+                        log.error(
+                            "%s at %s: feature %02Xh is no longer set on new connections, because "
+                            "they end during the command",
+                            where.subnqn,
+                            where.endpoint,
+                            fid,
+                        )
+                    raise
+                self._features.taken(fid)
             given = wanted
 
     @staticmethod
