@@ -37,9 +37,24 @@ async def test_rejects(
 async def test_no_connection_left() -> None:
     async with running() as lab:
         for _ in range(4):
-            await lab.queue()
+            await lab.host()
         request = await lab.request(CmRequest(0, 0, 32, 31).encode())
         assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+
+
+async def test_a_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest one without Connect, but not before it had time: a host connects all queues
+    before it sends Connect.
+    """
+    async with running() as lab:
+        await lab.host()
+        first, *_ = [await lab.queue() for _ in range(3)]
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+        monkeypatch.setattr("nvmf.target.io.connections._OPENING_GRACE", 0.0)
+        request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+        assert request.rejected is None
+        assert first.gone
 
 
 async def test_an_engine_that_cannot_accept(caplog: pytest.LogCaptureFixture) -> None:

@@ -40,6 +40,8 @@ class Connection:
     qpair: Qpair
     """nvmf.engine.Qpair; its cookie is this object."""
     reactor: int
+    since: float
+    """When it was accepted; seconds, monotonic."""
     outstanding: set[Command] = field(default_factory=set)
     """Commands (nvmf.engine.Command) that will complete later."""
     waiting: deque[Command] = field(default_factory=deque)

@@ -27,6 +27,9 @@ _LEFT, _LOST = "the peer disconnected", "the connection was lost"
 _STOPPING = "the target is stopping"
 _LOST_PATH = "its path is lost, by a fault on purpose (target fault list)"
 _GAVE_UP = "the host gave up before its connection was accepted"
+_OPENING_GRACE = 2.0
+"""Seconds that a connection keeps its place at max_queues, whatever it does: a host connects the
+transport of all its queues before it sends Connect on the first."""
 _NAMING_GRACE = 30.0
 """Seconds that the connection manager has to report why a connection ended, if the device did not:
 iWARP adapters return the work requests of a queue pair before the event with the reason.  Only the
@@ -242,10 +245,13 @@ class Connections:
     def _dispensable(self) -> tuple[Connection | None, str]:
         """Return the oldest connection that may be given up, and why; None if there is none."""
         readers: list[Connection] = []
+        until = asyncio.get_running_loop().time() - _OPENING_GRACE
         for one in self._connections:
             controller = one.queue.controller
             if one.given_up:
                 continue
+            if one.since > until:
+                break
             if controller is None:
                 return one, "has not sent Connect"
             if one.queue.locked:
@@ -276,5 +282,6 @@ class Connections:
             initiator_depth=wanted.initiator_depth,
         )
         queue = Queue(qpair, wanted.qid, wanted.recv_depth, peer, local)
-        connection = qpair.cookie = Connection(queue, qpair, reactor)
+        since = asyncio.get_running_loop().time()
+        connection = qpair.cookie = Connection(queue, qpair, reactor, since)
         return connection
