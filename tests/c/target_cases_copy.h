@@ -200,6 +200,7 @@ static void case_copy_gate(struct queue *q, uint32_t nsid, struct target_namespa
 /* A copy costs what it copies, however little, and not the most that it could. */
 static void case_copy_limits(struct queue *q, uint32_t nsid, struct target_namespace *ns)
 {
+	struct queue *other = queue_open(3, 32, 4096);
 	const struct target_limits slow = { .write_bandwidth = COPY_MOST * 512 }, still = { .bandwidth = 1 };
 	const struct copy_from one = { 0, 1 }, most = { 0, COPY_MOST }, more = { 0, COPY_MOST + 1 };
 	uint64_t before = throttled(ns);
@@ -212,6 +213,11 @@ static void case_copy_limits(struct queue *q, uint32_t nsid, struct target_names
 	CHECK(!failed && throttled(ns) == before, "16 copies of a block within a limit do not wait");
 	CHECK(run_copy(q, nsid, 6000, &more, 1) && throttled(ns) == before,
 	      "one that is refused costs nothing");
+	sqe = copy_sqe(other, nsid, 6000, &one, 1, 0);
+	sqe.sgl.keyed.key[0] ^= 0x5a;
+	queue_send(other, &sqe, NULL, 0);
+	CHECK(LAB_UNTIL(other->closed), "one whose ranges cannot be fetched loses its connection");
+	CHECK(!run_copy(q, nsid, 6000, &one, 1) && throttled(ns) == before, "and costs nothing");
 	target_namespace_limits(ns, &still);
 	CHECK(!run_copy(q, nsid, 6000, &most, 1), "a long one");
 	sqe = copy_sqe(q, nsid, 6000, &one, 1, 0);
@@ -219,6 +225,7 @@ static void case_copy_limits(struct queue *q, uint32_t nsid, struct target_names
 	CHECK(LAB_UNTIL(throttled(ns) == before + 1), "makes the next one wait");
 	CHECK(run_abort(q->qp, sqe.cid) && queue_wait(q, sqe.cid) == NVME_ABORTED_BY_REQUEST, "which can be aborted");
 	target_namespace_limits(ns, &limit_none);
+	queue_close(other);
 }
 
 /* Dword 0 of a failure: the lowest source range that was not copied. */

@@ -233,3 +233,20 @@ def dialogue(name: str) -> Dialogue:
                 ],
             )
     raise KeyError(name)
+
+
+def read_log(bench: Bench, queue: Queue, lid: int, length: int, **fields: int) -> bytes:
+    """Return a log page that the controller is expected to have."""
+    done = bench.do(
+        queue,
+        commands.get_log_page(
+            lid,
+            length,
+            rae=bool(fields.pop("rae", 0)),
+            **fields,
+        ),
+        length=length,
+    )
+    assert done.status == 0
+    assert len(done.data) == length
+    return done.data

@@ -190,7 +190,7 @@ async def test_copy(controller: Controller, small: Namespace) -> None:
     assert await small.read(8000, 450) == b"".join(
         data[512 * lba : 512 * (lba + n)] for lba, n in ranges
     )
-    await small.copy(9000, [(1, 2999), (7, 0)])
+    await small.copy(9000, [(1, 2999), (7, 0), (9001, 0)])
     assert await small.read(9000, 2999) == data[512:]
     large = controller.namespace(2)
     await large.write(0, data[: 300 * 4096])

@@ -60,11 +60,12 @@ def smart(bench: Bench, hostnqn: str = HOST, nsid: int = 0xFFFFFFFF) -> SmartLog
 
 
 def test_what_counts_as_what() -> None:
-    """NVM Command Set 1.0: Compare and Verify count read units, and Compare is a read command."""
+    """NVM Command Set 1.0: Compare and Verify count read units, Copy written ones."""
     engine = traffic(reads=3, compares=2, verifies=5, writes=7, write_zeroes=11, read_bytes=1000,
-                     checked_bytes=200, write_bytes=40, media_errors=1, errors=9)  # fmt: skip
+                     checked_bytes=200, write_bytes=40, media_errors=1, errors=9, copies=4,
+                     copied_bytes=30)  # fmt: skip
     assert health.smart_counts(engine) == {
-        "read_bytes": 1200, "write_bytes": 40, "reads": 5, "writes": 7, "media_errors": 1,
+        "read_bytes": 1200, "write_bytes": 70, "reads": 9, "writes": 11, "media_errors": 1,
     }  # fmt: skip
 
 

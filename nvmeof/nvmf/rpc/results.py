@@ -272,6 +272,7 @@ class NamespaceStats(TypedDict):
     """Bytes of Compare and Verify commands."""
     copies: int
     copied_bytes: int
+    """Bytes that Copy commands wrote."""
 
 
 class NamedNamespaceStats(NamespaceStats):

@@ -61,7 +61,7 @@ async def copy_blocks(
     total = sum(blocks for _, blocks in found)
     lba, total = await namespace._range(NAME, lba, total)
     for start, blocks in found:
-        if start < lba + total and lba < start + blocks:
+        if blocks and start < lba + total and lba < start + blocks:
             raise ValueError(
                 f"{blocks} blocks from {start} overlap the destination, {total} blocks from {lba}"
             )

@@ -155,7 +155,8 @@ class MultipathNamespace(OneByOne):
     async def copy(self, lba: int, ranges: Iterable[tuple[int, int]], *, fua: bool = False) -> None:
         """Have the controller copy (first block, blocks) ranges to lba, one after the other.
 
-        Repeated on another path if a path is lost: source and destination do not overlap.
+        It is repeated on another path if a path is lost. The target may still execute the first
+        one until it notices the loss, so the source must not be written for that long.
         """
         found = list(ranges)
         await self._run(lambda path: path.copy(lba, found, fua=fua))

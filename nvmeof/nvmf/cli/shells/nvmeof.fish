@@ -353,7 +353,7 @@ complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l trsvcid -x -d 't
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l queue -x -d 'the queue; 0: the admin queue'
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l admin -d 'also commands of the admin queue'
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l commands -x -d 'of read, write, flush, compare, verify, write-zeroes, dsm and copy, with commas'
-complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l first-block -x -d 'first block of a range'
+complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l first-block -x -d 'first block of a range; flush, dsm and copy are in none'
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l blocks -x -d 'blocks of the range (default: 1)'
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l direction -xka "both to-target to-host" -d 'wire: direction of the frames (default: both)'
 complete -c nvmeof -n '_shtab_nvmeof_using target fault add' -l rate -x -d 'probability, up to 1 (default: 1)'

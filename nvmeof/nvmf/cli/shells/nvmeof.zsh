@@ -1511,7 +1511,7 @@ _shtab_nvmeof_target_fault_add_options=(
   "--queue[the queue\; 0\: the admin queue]:N:"
   "--admin[also commands of the admin queue]"
   "--commands[of read, write, flush, compare, verify, write-zeroes, dsm and copy, with commas]:LIST:"
-  "--first-block[first block of a range]:LBA:"
+  "--first-block[first block of a range\; flush, dsm and copy are in none]:LBA:"
   "--blocks[blocks of the range (default\: 1)]:N:"
   "--direction[wire\: direction of the frames (default\: both)]:direction:(both to-target to-host)"
   "--rate[probability, up to 1 (default\: 1)]:P:"

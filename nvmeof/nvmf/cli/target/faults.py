@@ -140,7 +140,10 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         help="of read, write, flush, compare, verify, write-zeroes, dsm and copy, with commas",
     )
     where.add_argument(
-        "--first-block", metavar="LBA", type=number_argument, help="first block of a range"
+        "--first-block",
+        metavar="LBA",
+        type=number_argument,
+        help="first block of a range; flush, dsm and copy are in none",
     )
     where.add_argument(
         "--blocks", metavar="N", type=number_argument, help="blocks of the range (default: 1)"

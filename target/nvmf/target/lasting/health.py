@@ -34,14 +34,16 @@ def smart_counts(engine: EngineNamespace) -> Counts:
     """Return the engine's counters with the definitions of the log (NVM Command Set 1.0, 1.4.2).
 
     Compare and Verify count as data units read, and Compare as a read command; Write Zeroes does
-    not count as data units written.
+    not count as data units written. Copy is both a read and a write command, and counts as data
+    units written alone.
     """
     stats = engine.stats
+    copies = stats.get("copies", 0)
     return {
         "read_bytes": stats.get("read_bytes", 0) + stats.get("checked_bytes", 0),
-        "write_bytes": stats.get("write_bytes", 0),
-        "reads": stats.get("reads", 0) + stats.get("compares", 0),
-        "writes": stats.get("writes", 0),
+        "write_bytes": stats.get("write_bytes", 0) + stats.get("copied_bytes", 0),
+        "reads": stats.get("reads", 0) + stats.get("compares", 0) + copies,
+        "writes": stats.get("writes", 0) + copies,
         "media_errors": stats.get("media_errors", 0),
     }
 

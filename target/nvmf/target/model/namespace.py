@@ -27,10 +27,11 @@ from nvmf.target.command.engine import EngineNamespace, StoreFacts
 ATOMIC_BLOCKS = 1 - 1
 """Atomic write unit, 0's based: one block on every store, also on power failure."""
 _DLFEAT_WRITE_ZEROES = 1 << 3
-_COPY_BYTES = 1 << 20
-_COPY_RANGES = 128
-"""The most that one Copy has: TARGET_COPY_BYTES and TARGET_COPY_RANGES of c/target/target.h."""
 """Write Zeroes may deallocate."""
+_COPY_BYTES = 1 << 20
+"""Maximum bytes of one Copy: TARGET_COPY_BYTES of c/target/target.h."""
+_COPY_RANGES = 128
+"""Maximum source ranges of one Copy: TARGET_COPY_RANGES."""
 _GRANULARITY_MOST = 1 << 16
 """Maximum of NPWG and the fields beside it, in logical blocks."""
 

@@ -192,6 +192,7 @@ void copy_ranges_arrived(struct target_request *req, const void *ranges);
 uint64_t copy_source(const struct target_request *req, uint32_t offset, uint32_t *rest);
 void copy_failed(const struct chunk *chunk);	/* it was not read or written */
 void copy_end(struct target_request *req);
+void copy_unfetched(struct target_request *req);	/* it ends before its source ranges have arrived */
 
 /* ---- steps.c ---- */
 void steps_start(struct target_request *req, uint32_t steps);

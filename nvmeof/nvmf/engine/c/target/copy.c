@@ -57,8 +57,11 @@ void copy_failed(const struct chunk *chunk)
 	uint64_t before;
 	uint32_t range = copy_range_of(req, chunk->offset, &before);
 
-	if (range < req->copy_failed)
-		req->copy_failed = range;
+	if (range >= req->copy_failed)
+		return;
+	req->copy_failed = range;
+	req->copy_at = chunk->io.offset;
+	req->copy_length = chunk->length;
 }
 
 /* Dword 0 of a failure is the lowest range that was not copied, or 0 if nothing was written. */
@@ -66,6 +69,10 @@ void copy_end(struct target_request *req)
 {
 	if (req->status && req->copy_wrote)
 		req->cqe.dw0 = req->copy_failed;
+	if (req->status && req->copy_failed != UINT32_MAX) {	/* for the report: the source or the destination */
+		req->offset = req->copy_at;
+		req->length = req->copy_length;
+	}
 	request_free_data(req);
 	request_respond(req, req->status);
 }
@@ -122,7 +129,7 @@ static void copy_prepare_marks(struct target_request *req, uint64_t blocks)
 	req->sqe.cdw12 = (uint32_t)blocks - 1;
 }
 
-/* Keep the source ranges without the buffer in which they arrived; an NVMe status. */
+/* Keep the source ranges without the buffer or the receive in which they arrived; an NVMe status. */
 static uint16_t copy_keep(struct target_request *req, const void *ranges, uint32_t count)
 {
 	size_t length = sizeof(struct nvme_copy_range) * count;
@@ -136,6 +143,11 @@ static uint16_t copy_keep(struct target_request *req, const void *ranges, uint32
 	if (req->chunk) {
 		chunk_release(req->chunk);
 		req->chunk = NULL;
+	}
+	if (req->recv) {
+		recv_give_back(req->qp, req->recv);
+		req->recv = NULL;
+		req->capsule = NULL;
 	}
 	return NVME_SUCCESS;
 }
@@ -161,6 +173,11 @@ void copy_ranges_arrived(struct target_request *req, const void *ranges)
 	transfer_start(req, TRANSFER_COPY, (uint32_t)(blocks << req->ns->block_shift));
 }
 
+void copy_unfetched(struct target_request *req)
+{
+	limits_give_back(req, TARGET_COPY_BYTES);
+}
+
 void copy_command(struct target_request *req, const struct nvme_sqe *sqe)
 {
 	uint32_t count = (sqe->cdw12 & CDW12_NR) + 1;
@@ -176,6 +193,8 @@ void copy_command(struct target_request *req, const struct nvme_sqe *sqe)
 	else if (!status && req->ns->store->read_only)
 		status = NVME_NAMESPACE_WRITE_PROTECTED | NVME_DNR;
 	if (status) {
+		if (req->admitted && req->ns)	/* it has waited for the limits, and is not what it was */
+			limits_give_back(req, TARGET_COPY_BYTES);
 		request_respond(req, status);
 		return;
 	}

@@ -33,6 +33,7 @@ static uint16_t location_of(const struct target_request *req, uint16_t status)
 	}
 }
 
+/* Not of Copy: its SDLBA is not the block that could not be read. */
 static bool has_lba(const struct target_request *req)
 {
 	if (!atomic_load_explicit(&req->qp->table, memory_order_relaxed))

@@ -161,7 +161,9 @@ struct target_request {
 	uint32_t step_share;		/* of qp->range_bytes, or what it waits for */
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
 	uint32_t copy_failed;		/* of Copy: the lowest source range with a failure, or UINT32_MAX */
-	bool copy_wrote;		/* and whether anything was written */
+	uint32_t copy_length;		/* and the bytes that were not read or written there, */
+	uint64_t copy_at;		/* and their place in the namespace */
+	bool copy_wrote;		/* whether anything was written */
 	struct mail mail;
 	struct target_upcall upcall;
 	struct nvme_sqe sqe;		/* of a command for the control thread, over a limit or injected */

@@ -141,6 +141,8 @@ static void transfer_flush(struct target_request *req)
 
 static void transfer_end(struct target_request *req)
 {
+	if (req->mode == TRANSFER_RANGES && req->opcode == NVME_OPC_COPY)
+		copy_unfetched(req);
 	if (req->qp->dead)
 		request_free(req);
 	else if (req->mode == TRANSFER_READ && !req->status && !io_read_is_stable(req))
