@@ -7,6 +7,7 @@
 #define TESTS_TARGET_CASES_RANGES_H
 
 #include "store/fault.h"
+#include "target/latch_entries.h"
 #include "target_cases_fua.h"
 
 enum { RANGES = 7, RANGE_BLOCKS = (4 << 20) / 512, RANGES_AT_ONCE = LATCH_PIECE / (4 << 20) };
@@ -79,6 +80,20 @@ static void case_ranges_gone(struct queue *other, struct store *store)
 	CHECK(!run_io(other, 1, NVME_OPC_WRITE, 0, 8, 0), "its latches are free");
 }
 
+/* Between two checks of waiting latches, a reactor does other work for a multiple of what a check takes. */
+static void case_latch_cost(void)
+{
+	uint64_t cost = latch_cost_after(1000, 3000000000);
+	unsigned checks = 1;
+
+	CHECK(cost < 1000000, "a check in which the system stopped the thread for 3 s delays the next one by %lu ns",
+	      (unsigned long)cost);
+	while (cost < 50000000 && checks++ < 100)
+		cost = latch_cost_after(cost, 50000000);
+	CHECK(cost == 50000000 && checks < 12, "checks that take long are rarer after %u of them", checks);
+	CHECK(latch_cost_after(cost, 1000) == 1000, "and no longer when they are short again");
+}
+
 static void test_ranges(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
@@ -94,6 +109,7 @@ static void test_ranges(void)
 	target_nstable_set(lab.table, 1, target_namespace_create(lab.target, 1, store, err, sizeof(err)));
 	q = queue_open(1, 32, 0);
 	other = queue_open(2, 32, 0);
+	case_latch_cost();
 	case_ranges(q, other, store);
 	case_ranges_gone(other, store);
 	lab_stop();

@@ -63,4 +63,15 @@ void latch_join_line(struct reactor *reactor, struct latch *latch);
 /* End the connections of hosts that have delayed this write for too long.  Its state is LATCH_WANTED. */
 void latch_press_holders(struct reactor *reactor, const struct latch *latch, uint64_t now);
 
+/*
+ * The time that a check of a line is taken to need, in ns, if it took this long.  It at most doubles from check to check:
+ * if the system stopped the thread for a second in the middle of one, the next one must not be four seconds later.
+ */
+static inline uint64_t latch_cost_after(uint64_t before, uint64_t took)
+{
+	enum { STEP_NS = 100000 };
+
+	return took < 2 * before + STEP_NS ? took : 2 * before + STEP_NS;
+}
+
 #endif

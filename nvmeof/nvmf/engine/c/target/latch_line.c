@@ -163,7 +163,7 @@ void latch_serve(struct reactor *reactor)
 		if (worth_a_look(local, now)) {
 			serve_line(reactor, local, &granted, now);
 			local->latch_checked = clock_ns();
-			local->latch_cost = local->latch_checked - now;
+			local->latch_cost = latch_cost_after(local->latch_cost, local->latch_checked - now);
 			now = local->latch_checked;
 		}
 		if (local->latch_line.head)
