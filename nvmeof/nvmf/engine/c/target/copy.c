@@ -5,7 +5,7 @@
  * The source ranges are fetched and checked first, all of them before anything is written.  Then the command is a transfer
  * (transfer.c) whose chunks are read from the store and written to it.  A chunk is of one source range, and has a latch on
  * what it reads, and then on what it writes, never both.  Several are under way at once, so source and destination must not
- * overlap.  Reactor's thread.
+ * overlap: in this format the result would be undefined (NVM 1.1, 3.3.2), and the host is told.  Reactor's thread.
  */
 #include "target/calls.h"
 
