@@ -24,6 +24,8 @@ static char lab_file[32];
 #include "target_cases_posts.h"
 #include "target_cases_ranges.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
 
 static char direct_file[32];
@@ -37,6 +39,7 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 	struct store_options null = { .kind = "null", .size = 1ull << 40, .block_size = 512 };
 	struct store *stores[4] = { NULL };
 	struct queue *q;
+	int fd;
 
 	check_section(buffers > 2 ? "I/O" : "I/O through two small buffers");
 	lab_start(&options);
@@ -57,6 +60,9 @@ static void test_io(uint32_t buffer_size, uint32_t buffers)
 	for (unsigned i = 0; i < 4; i++)
 		if (stores[i])
 			store_close(stores[i]);
+	fd = open(lab_file, O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB), "a target that has ended holds no lock");
+	close(fd);
 }
 
 #include "target_cases_shared.h"

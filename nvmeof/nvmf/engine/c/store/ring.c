@@ -124,6 +124,12 @@ void store_ring_forget(struct store_ring *ring, const struct store *store)
 		ring->engine->forget(ring->engine, store);
 }
 
+void store_ring_forget_all(struct store_ring *ring)
+{
+	if (!ring->inflight && ring->engine->forget_all)
+		ring->engine->forget_all(ring->engine);
+}
+
 const char *store_ring_kind(const struct store_ring *ring)
 {
 	return ring->engine->name;

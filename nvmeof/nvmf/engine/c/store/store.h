@@ -163,6 +163,11 @@ void store_ring_buffers(struct store_ring *ring, void *memory, size_t bytes);
  * destroyed.
  */
 void store_ring_forget(struct store_ring *ring, const struct store *store);
+/*
+ * Remove all files, on the ring's thread before it ends and after the last use of the ring, if nothing is in flight: a
+ * ring that is destroyed by another thread keeps them open and locked for some time.
+ */
+void store_ring_forget_all(struct store_ring *ring);
 /* "io_uring" or "worker threads", for logs. */
 const char *store_ring_kind(const struct store_ring *ring);
 /*

@@ -242,6 +242,7 @@ struct store_engine {
 	void (*buffers)(struct store_engine *engine, void *memory, size_t bytes);
 	/* As store_ring_forget(); NULL: the engine keeps nothing of stores. */
 	void (*forget)(struct store_engine *engine, const struct store *store);
+	void (*forget_all)(struct store_engine *engine);	/* nothing is in flight; NULL: as above */
 	void (*destroy)(struct store_engine *engine);
 };
 /* depth: maximum ios that have begun and not finished. */

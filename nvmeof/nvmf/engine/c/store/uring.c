@@ -135,7 +135,7 @@ static void uring_forget(struct store_engine *engine, const struct store *store)
 	const struct io_uring_sq *sq = &u->ring.sq;
 	int none = -1;
 
-	if (u->file[store->place] != store->number)
+	if (!u->files || u->file[store->place] != store->number)
 		return;
 	for (unsigned at = io_uring_smp_load_acquire(sq->khead); at != sq->sqe_tail; at++) {
 		struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
@@ -147,6 +147,16 @@ static void uring_forget(struct store_engine *engine, const struct store *store)
 	}
 	io_uring_register_files_update(&u->ring, store->place, &none, 1);
 	u->file[store->place] = 0;
+}
+
+/* A ring ends in the background, some time after its exit, and its files would have their locks for so long. */
+static void uring_forget_all(struct store_engine *engine)
+{
+	struct uring *u = uring_of(engine);
+
+	if (!u->files || io_uring_unregister_files(&u->ring))
+		return;		/* -EEXIST: not the thread of the ring, which has done that before it ended */
+	u->files = false;
 }
 
 static void uring_prepare(struct uring *u, struct io_uring_sqe *sqe, const struct store *store,
@@ -244,6 +254,7 @@ static void uring_destroy(struct store_engine *engine)
 {
 	struct uring *u = uring_of(engine);
 
+	uring_forget_all(engine);
 	io_uring_queue_exit(&u->ring);
 	free(u);
 }
@@ -281,6 +292,7 @@ struct store_engine *store_uring_create(unsigned depth, int wake_fd)
 	u->engine.push = uring_push;
 	u->engine.buffers = uring_buffers;
 	u->engine.forget = uring_forget;
+	u->engine.forget_all = uring_forget_all;
 	u->engine.destroy = uring_destroy;
 	for (size_t i = 0; rc == -EINVAL && i < sizeof(flags) / sizeof(flags[0]); i++) {
 		rc = io_uring_queue_init(depth, &u->ring, flags[i]);

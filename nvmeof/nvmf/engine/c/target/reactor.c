@@ -286,6 +286,7 @@ static void finish_stores(struct reactor *r)
 	while (store_ring_inflight(r->ring) && clock_ns() < deadline)
 		if (!store_ring_poll(r->ring))
 			poll(&fd, 1, 10);
+	store_ring_forget_all(r->ring);
 }
 
 void *reactor_main(void *arg)
