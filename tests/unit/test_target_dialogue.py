@@ -132,7 +132,7 @@ def test_identify_controller_field_by_field() -> None:
         "nn", "mnan",  # our limits
         "lpa",  # supported log pages
         "elpe",  # 16 entries against 128
-        "oncs",  # Compare, Verify, Timestamp
+        "oncs", "ocfs",  # Compare, Verify, Timestamp, Copy
         "fuses",  # Compare and Write
         "vwc",  # shows the effect of Flush of all namespaces
         "nwpc",  # no write protection by hosts
@@ -151,6 +151,7 @@ def test_identify_namespace_field_by_field() -> None:
     assert differences(ours, theirs) <= {
         "nguid", "eui64", "anagrpid", "nvmcap", "dlfeat",
         "nsfeat", "nawun", "nawupf", "nacwu", "npwg", "npwa", "npdg", "npda", "nows", "rescap",
+        "mssrl", "mcl", "msrc",
     }  # fmt: skip
 
 
