@@ -272,7 +272,6 @@ class NamespaceStats(TypedDict):
     """Bytes of Compare and Verify commands."""
     copies: int
     copied_bytes: int
-    """Bytes that Copy commands wrote."""
 
 
 class NamedNamespaceStats(NamespaceStats):

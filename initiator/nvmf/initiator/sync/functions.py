@@ -27,7 +27,7 @@ from nvmf.initiator.multipath import connect_multipath as async_connect_multipat
 from nvmf.initiator.multipath import find_paths as async_find_paths
 from nvmf.initiator.sync.blocking import Loop
 from nvmf.initiator.sync.controller import Controller
-from nvmf.initiator.sync.items import Items, items_of
+from nvmf.initiator.sync.items import items_of, items_until
 from nvmf.initiator.sync.subsystem import Subsystem
 from nvmf.spec.fabrics import DiscoveryEntry, DiscoveryHeader
 from nvmf.spec.nqn import DISCOVERY_NQN
@@ -199,15 +199,8 @@ def watch(
     loop = Loop()
     try:
         found = loop.call(_enter(watching))
-        items = Items(loop, found)
-        try:
-            yield items.each()
-        finally:
-            if not loop.gone:
-                try:
-                    loop.call(items.ended())
-                finally:
-                    loop.call(_leave(watching))
+        with items_until(loop, found, lambda: _leave(watching)) as items:
+            yield items
     finally:
         loop.close()
 

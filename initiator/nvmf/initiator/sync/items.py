@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, TypeVar
 
 from nvmf.initiator.base.background import finished
@@ -42,12 +42,19 @@ class Items(Generic[T]):
             await finished([self._taking])
 
 
-@contextmanager
 def items_of(
     loop: Loop, generator: AsyncGenerator[T, None]
-) -> Generator[Generator[T, None, None], None, None]:
+) -> AbstractContextManager[Generator[T, None, None]]:
     """Yield the items of a generator, which is closed at the end."""
-    items = Items(loop, generator)
+    return items_until(loop, generator, generator.aclose)
+
+
+@contextmanager
+def items_until(
+    loop: Loop, iterator: AsyncIterator[T], close: Callable[[], Coroutine[object, object, object]]
+) -> Generator[Generator[T, None, None], None, None]:
+    """Yield the items of an iterator, which close ends when nobody takes one."""
+    items = Items(loop, iterator)
     try:
         yield items.each()
     finally:
@@ -55,4 +62,4 @@ def items_of(
             try:
                 loop.call(items.ended())
             finally:
-                loop.call(generator.aclose())
+                loop.call(close())

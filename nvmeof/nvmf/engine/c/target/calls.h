@@ -202,7 +202,6 @@ void steps_cancel(struct target_request *req);	/* its state is STEP_IN_LINE */
 void steps_drop(struct target_qpair *qp);	/* the connection has ended */
 
 /* ---- lines.c ---- */
-uint32_t transfer_rest(const struct target_request *req);
 void transfer_line_enter(struct target_request *req, struct fifo *line);
 void transfer_line_leave(struct target_request *req);
 void transfer_kick(struct target_qpair *qp);
@@ -215,6 +214,7 @@ bool transfer_cancel(struct target_request *req);
 void transfer_start(struct target_request *req, enum transfer mode, uint32_t length);
 void transfer_advance(struct target_request *req);	/* a chunk has ended, or is next in its line */
 bool transfer_fetches(const struct target_request *req);	/* whether its data is fetched by RDMA READ */
+uint32_t transfer_rest(const struct target_request *req);	/* bytes that the next chunk may have */
 
 /* ---- chunk.c ---- */
 /* Begin as much of the request's remaining data as fits into the chunk.  fetch: read it from the host first. */
