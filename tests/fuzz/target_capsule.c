@@ -33,7 +33,8 @@ static void capsule(struct run *r)
 
 	sqe.opc = take8(r);
 	if (!(shape & 1))
-		sqe.opc = (const uint8_t[]){ 0, 1, 2, 5, 8, 9, 12, 127 }[sqe.opc & 7];
+		sqe.opc = sqe.opc >> 4 == 5 ? NVME_OPC_COPY
+					    : (const uint8_t[]){ 0, 1, 2, 5, 8, 9, 12, 127 }[sqe.opc & 7];
 	sqe.cid = take8(r) & 15;
 	sqe.nsid = take8(r) % 7;
 	if (sqe.nsid == 6)
@@ -42,7 +43,9 @@ static void capsule(struct run *r)
 	sqe.cdw12 = take8(r) & 0x3f;
 	sqe.cdw11 = sqe.opc == NVME_OPC_DSM ? 4 : 0;
 	data = (sqe.cdw12 + 1) * (sqe.nsid == 2 || sqe.nsid == 4 ? 4096 : 512);
-	if (sqe.opc == NVME_OPC_DSM || shape & 2)
+	if (sqe.opc == NVME_OPC_COPY)	/* its memory is zeroes: copies of block 0, if the input changes nothing */
+		data = (sqe.cdw12 + 1) * (uint32_t)sizeof(struct nvme_copy_range);
+	else if (sqe.opc == NVME_OPC_DSM || shape & 2)
 		data = take8(r) * 16u;
 	if (!(sqe.opc & 3))
 		data = 0;
