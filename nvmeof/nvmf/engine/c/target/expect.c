@@ -14,7 +14,7 @@
 static inline __attribute__((always_inline)) void expect_bytes(const uint8_t *at, size_t length)
 {
 	enum { LINE_SIZE = 64, ENOUGH = 4096, SHORT_ENOUGH = 1024 };	/* the processor fetches the rest without help */
-	const size_t enough = fetch_short ? SHORT_ENOUGH : ENOUGH;
+	const size_t enough = fetch_waits ? SHORT_ENOUGH : ENOUGH;
 
 	if (length > enough)
 		length = enough;

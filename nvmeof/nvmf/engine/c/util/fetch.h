@@ -15,10 +15,10 @@
 enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD };
 
 /*
- * An Intel processor waits with prefetches that it has no room for, and fetches what follows the first lines itself: there
- * the parts are short, and go to all caches.  Set before main.
+ * Whether the processor waits with prefetches that it has no room for, as Intel's do.  There data goes to the second cache:
+ * in the first one it would displace, long before it is sent, what commands use.  Set before main.
  */
-extern bool fetch_short;
+extern bool fetch_waits;
 
 /*
  * The memory need not be readable.  Nothing behind the third part: the processor continues without help.  gcc drops calls
@@ -26,17 +26,18 @@ extern bool fetch_short;
  */
 static inline __attribute__((always_inline)) void fetch_to_send(const void *at, size_t length, enum fetch_part part)
 {
-	enum { LINE_SIZE = 64, PART = 16 * LINE_SIZE, SHORT_PART = 4 * LINE_SIZE };
-	const size_t size = fetch_short ? SHORT_PART : PART;
-	size_t end = (part + 1) * size;
+	enum { LINE_SIZE = 64 };
+	static const unsigned char bounds[2][4] = { { 0, 16, 32, 48 }, { 0, 12, 28, 64 } };	/* in lines, measured */
+	const size_t begin = (size_t)bounds[fetch_waits][part] * LINE_SIZE;
+	size_t end = (size_t)bounds[fetch_waits][part + 1] * LINE_SIZE;
 
 	if (end > length)
 		end = length;
-	if (fetch_short)
-		for (size_t i = part * size; i < end; i += LINE_SIZE)
-			__builtin_prefetch((const char *)at + i, 0, 3);
+	if (fetch_waits)
+		for (size_t i = begin; i < end; i += LINE_SIZE)
+			__builtin_prefetch((const char *)at + i, 0, 2);
 	else	/* non-temporal: it is read once; of the hints, AMD's processors drop the fewest of this one */
-		for (size_t i = part * size; i < end; i += LINE_SIZE)
+		for (size_t i = begin; i < end; i += LINE_SIZE)
 			__builtin_prefetch((const char *)at + i, 0, 0);
 }
 
