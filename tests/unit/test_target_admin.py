@@ -125,6 +125,29 @@ def test_host_identifier(bench: Bench) -> None:
     assert done.status == Status.COMMAND_SEQUENCE_ERROR | DNR
 
 
+def test_temperature_thresholds(bench: Bench) -> None:
+    """Base 2.0, 5.27.1.3: an over and an under temperature threshold; there are no sensors."""
+    admin = bench.admin()
+    over, under, all_sensors, fid = 0, 1 << 20, 0xF << 16, FeatureId.TEMPERATURE_THRESHOLD
+
+    def thresholds() -> list[int]:
+        return [
+            feature(bench, admin, commands.get_features(fid, cdw11=which))
+            for which in (over, under)
+        ]
+
+    assert thresholds() == [0xFFFF, 0]
+    feature(bench, admin, commands.set_features(fid, under | 280))
+    assert thresholds() == [0xFFFF, 280]
+    feature(bench, admin, commands.set_features(fid, over | all_sensors | 350))
+    assert thresholds() == [350, 280]
+    for bad in (1 << 16, 9 << 16, 2 << 20, 3 << 20):
+        for sqe in (commands.get_features(fid, cdw11=bad), commands.set_features(fid, bad | 300)):
+            assert bench.do(admin, sqe).status == INVALID
+    assert bench.do(admin, commands.get_features(fid, cdw11=all_sensors)).status == INVALID
+    assert thresholds() == [350, 280]
+
+
 def test_remembered_features_are_forgotten_by_a_reset(bench: Bench) -> None:
     admin = bench.admin()
     get = commands.get_features(FeatureId.ERROR_RECOVERY, nsid=1)

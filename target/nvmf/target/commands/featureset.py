@@ -27,6 +27,9 @@ from nvmf.target.model.controller import Controller
 _EXTENDED_HOST_ID = 1
 _POWER_STATE = 0x1F
 _HOST_ID_BYTES = 16
+_OVER, _UNDER, _ALL_SENSORS = 0, 1, 0xF
+_NO_LIMIT = 0xFFFF
+"""Initial over temperature threshold, in kelvins: nothing measures a temperature."""
 
 _Function: TypeAlias = Callable[[Controller, Request], Completion]
 _Set: TypeAlias = Callable[[Controller, Request], Completion | None]
@@ -109,6 +112,37 @@ def _set_power(controller: Controller, request: Request) -> Completion:
     _no_data(request)
     if state := request.sqe.cdw11 & _POWER_STATE:
         raise _bad_value(f"power state {state}; there is only 0")
+    return Completion()
+
+
+def _threshold_key(selection: int) -> int:
+    """Return the key of the threshold that dword 11 selects (Base 2.0, 5.27.1.3).
+
+    Only the composite temperature exists, with an over and an under temperature threshold.
+    """
+    sensor, type_ = selection >> 16 & 0xF, selection >> 20 & 0x3
+    if sensor:
+        raise _bad_value(
+            f"TMPSEL {sensor} selects a sensor; there is only the composite temperature"
+        )
+    if type_ not in (_OVER, _UNDER):
+        raise _bad_value(f"THSEL {type_} is reserved")
+    return type_ << 8 | FeatureId.TEMPERATURE_THRESHOLD
+
+
+def _get_threshold(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    key = _threshold_key(request.sqe.cdw11)
+    initial = 0 if key >> 8 == _UNDER else _NO_LIMIT
+    return Completion(controller.features.get(key, initial))
+
+
+def _set_threshold(controller: Controller, request: Request) -> Completion:
+    _no_data(request)
+    selection = request.sqe.cdw11
+    if selection >> 16 & 0xF == _ALL_SENSORS:
+        selection &= ~(0xF << 16)
+    controller.features[_threshold_key(selection)] = selection & 0xFFFF
     return Completion()
 
 
@@ -213,7 +247,7 @@ def _get_host_id(controller: Controller, request: Request) -> Completion:
 FEATURES: dict[FeatureId, Feature] = {
     FeatureId.ARBITRATION: _remembered(FeatureId.ARBITRATION, 0xFFFFFF07),
     FeatureId.POWER_MANAGEMENT: Feature(_get_power, _set_power),
-    FeatureId.TEMPERATURE_THRESHOLD: _remembered(FeatureId.TEMPERATURE_THRESHOLD, 0xFFFF),
+    FeatureId.TEMPERATURE_THRESHOLD: Feature(_get_threshold, _set_threshold),
     FeatureId.ERROR_RECOVERY: _remembered_of_namespaces(FeatureId.ERROR_RECOVERY, 0xFFFF),
     FeatureId.VOLATILE_WRITE_CACHE: Feature(_get_write_cache, _set_write_cache),
     FeatureId.NUMBER_OF_QUEUES: Feature(_get_queues, _set_queues),
