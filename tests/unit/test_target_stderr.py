@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -123,6 +126,40 @@ def test_a_stream_that_does_not_block() -> None:
             handler.handle(line(number))
         assert len(read_lines(reading, 2000)) == 2000
         handler.close()
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_terminal_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    """It has room for a part of a line; perhaps it cannot be opened again."""
+    reading, writing = pty.openpty()
+    if not again:
+        monkeypatch.setattr(os, "open", partial(refuse_to_open, os.open))
+    with os.fdopen(writing, "w") as stream:
+        handler = PatientHandler(stream)
+        # In a thread, which a failure leaves behind: it would wait forever.
+        caller = threading.Thread(target=log_lines, args=(handler, 2000), daemon=True)
+        caller.start()
+        caller.join(10)
+        assert not caller.is_alive(), "it waits for the reader"
+        assert read_lines(reading, 2000) == [f"line {number}".rjust(300) for number in range(2000)]
+        handler.close()
+        handler.close()
+        handler.handle(line(1))
+        assert read_lines(reading, 1) == ["line 1"]
+    os.close(reading)
+
+
+def log_lines(handler: PatientHandler, count: int) -> None:
+    for number in range(count):
+        record = line(number)
+        record.msg, record.args = f"line {number}".rjust(300), ()
+        handler.handle(record)
+
+
+def refuse_to_open(plainly: Callable[[str, int], int], path: str, flags: int) -> int:
+    if path.startswith("/proc/self/fd/"):
+        raise PermissionError(errno.EACCES, path)
+    return plainly(path, flags)
 
 
 def test_the_end_does_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ class PatientHandler(logging.Handler):
         super().__init__()
         self._stream = stream
         self._number = _descriptor(stream)
+        self._at_once = None if self._number is None else _at_once(self._number)
+        """The descriptor for writes that must not wait; None if all lines wait for the thread."""
         self._changed = threading.Condition()
         """Protects the following."""
         self._waiting: deque[bytes] = deque()
@@ -52,8 +54,8 @@ class PatientHandler(logging.Handler):
             return
         data = self._encoded(text)
         with self._changed:
-            if self._thread is None and not self._waiting:
-                data = data[_write_some(self._number, data) :]
+            if self._at_once is not None and self._thread is None and not self._waiting:
+                data = data[_write_some(self._at_once, data) :]
             if data:
                 self._wait(data, self._number)
 
@@ -61,6 +63,9 @@ class PatientHandler(logging.Handler):
         """Give waiting lines a moment to be written."""
         with self._changed:
             self._changed.wait_for(lambda: self._thread is None, LAST_SECONDS)
+            if self._at_once not in (None, self._number):
+                os.close(self._at_once)
+                self._at_once = None
         super().close()
 
     def _wait(self, data: bytes, number: int) -> None:
@@ -112,6 +117,20 @@ def _descriptor(stream: TextIO | None) -> int | None:
     try:
         return stream.fileno()
     except (io.UnsupportedOperation, ValueError):
+        return None
+
+
+def _at_once(number: int) -> int | None:
+    """Return a descriptor of the same file for writes that must not wait; None if there is none.
+
+    A terminal may have less room than a line needs, and does not say how much: it is opened again,
+    in non-blocking mode, which must not be set on a descriptor that other programs share.
+    """
+    if not os.isatty(number):
+        return number
+    try:
+        return os.open(f"/proc/self/fd/{number}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:  # of a different user, for example
         return None
 
 
