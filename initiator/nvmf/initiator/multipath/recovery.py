@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 
 from nvmf.initiator.base.errors import NvmeError, QueueLost
-from nvmf.initiator.base.retry import RETRIED, is_path_error
+from nvmf.initiator.base.retry import MAX_RETRIES, RETRIED, is_path_error
 from nvmf.initiator.client.recovery import Attempt, reconnect
 from nvmf.initiator.client.session import Lost, Place, Session
 from nvmf.initiator.multipath.ana import AnaStates
@@ -34,6 +34,8 @@ class PathRecovery:
         self.ana = AnaStates(on_change)
         self._features = features
         self._on_change = on_change
+        self._losses: dict[tuple[int, int], int] = {}
+        """Connections of this path in a row that ended while they were given a feature's value."""
 
     def command_lost(self, lost: QueueLost) -> None:
         """Raise: the command is sent by a different path."""
@@ -48,7 +50,12 @@ class PathRecovery:
         return await reconnect(attempt, place, lost, lived)
 
     async def prepare(self, session: Session) -> None:
-        """Set the features that the other paths have."""
+        """Set the features that the other paths have.
+
+        A value is forgotten if many connections of the path ended during the command: a controller
+        that ends the connection at it could never be connected again otherwise. Those of other
+        paths do not count: all may end at once, because the target went away.
+        """
         given: dict[int, int] = {}
         while given != self._features.values:
             wanted = dict(self._features.values)
@@ -56,7 +63,7 @@ class PathRecovery:
                 try:
                     await session.guard(self._set(session, fid, wanted[fid]))
                 except QueueLost as lost:
-                    if lost.sent and self._features.lost(fid, wanted[fid]):
+                    if lost.sent and self._was_last(fid, wanted[fid]):
                         where = session.place.where
                         log.error(
                             "%s at %s: feature %02Xh is no longer set on new connections, because "
@@ -66,8 +73,17 @@ class PathRecovery:
                             fid,
                         )
                     raise
-                self._features.taken(fid)
+                self._losses.pop((fid, wanted[fid]), None)
             given = wanted
+
+    def _was_last(self, fid: int, value: int) -> bool:
+        """Count a loss; return whether the value was forgotten, because it was one too many."""
+        key = fid, value
+        self._losses[key] = self._losses.get(key, 0) + 1
+        if self._losses[key] <= MAX_RETRIES:
+            return False
+        del self._losses[key]
+        return self._features.forget(fid, value)
 
     @staticmethod
     async def _set(session: Session, fid: int, value: int) -> None:
