@@ -8,6 +8,8 @@ import errno
 import pytest
 
 from nvmf.spec.cm import CmRequest, CmStatus
+from nvmf.target.io.connection import Connection
+from nvmf.target.io.connections import Connections
 from support.fakeengine import ConnectRequest, DeviceReady
 from support.serverlab import running, settle
 
@@ -49,12 +51,43 @@ async def test_a_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as lab:
         await lab.host()
         first, *_ = [await lab.queue() for _ in range(3)]
+        monkeypatch.setattr("nvmf.target.io.connections._SEARCH_PAUSE", 0.0)
         request = await lab.request(CmRequest(0, 0, 32, 31).encode())
         assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
         monkeypatch.setattr("nvmf.target.io.connections._OPENING_GRACE", 0.0)
         request = await lab.request(CmRequest(0, 0, 32, 31).encode())
         assert request.rejected is None
         assert first.gone
+
+
+async def test_a_flood_of_requests_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every request looks at every connection: there may be 10,000, all of hosts."""
+    search, searches = Connections._dispensable, 0
+
+    def counted(self: Connections, *args: float) -> tuple[Connection | None, str]:
+        nonlocal searches
+        searches += 1
+        return search(self, *args)
+
+    monkeypatch.setattr(Connections, "_dispensable", counted)
+    monkeypatch.setattr("nvmf.target.io.connections._OPENING_GRACE", 0.0)
+    monkeypatch.setattr("nvmf.target.io.connections._SEARCH_PAUSE", 600.0, raising=False)
+    async with running() as lab:
+        for _ in range(4):
+            await lab.host()
+        for _ in range(50):
+            request = await lab.request(CmRequest(0, 0, 32, 31).encode())
+            assert request.rejected == bytes([0, 0, CmStatus.NO_RESOURCES, 0])
+    assert searches == 1
+
+
+async def test_a_request_that_is_refused_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvmf.target.io.connections._OPENING_GRACE", 0.0)
+    async with running() as lab:
+        strangers = [await lab.queue() for _ in range(4)]
+        request = await lab.request(CmRequest(0, 9999, 32, 31).encode())
+        assert request.rejected == bytes([0, 0, CmStatus.INVALID_QID, 0])
+        assert not any(one.gone for one in strangers)
 
 
 async def test_an_engine_that_cannot_accept(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,10 @@ _GAVE_UP = "the host gave up before its connection was accepted"
 _OPENING_GRACE = 2.0
 """Seconds that a connection keeps its place at max_queues, whatever it does: a host connects the
 transport of all its queues before it sends Connect on the first."""
+_SEARCH_PAUSE = 0.25
+"""Seconds after a vain search for a connection that may be given up, before the next one: it takes
+milliseconds if there are 10,000, and anyone may send connection requests.
+"""
 _NAMING_GRACE = 30.0
 """Seconds that the connection manager has to report why a connection ended, if the device did not:
 iWARP adapters return the work requests of a queue pair before the event with the reason.  Only the
@@ -63,6 +67,10 @@ class Connections:
         self._limit = limit
         self._connections: dict[Connection, None] = {}
         """The oldest first."""
+        self._leaving = 0
+        """How many of them were given up."""
+        self._search_from = 0.0
+        """When a connection that may be given up is searched for again; seconds, monotonic."""
         self._load: list[int] = [0] * target.reactors
         self._accepted = [[0, 0] for _ in self._load]
         """Admin and I/O queues accepted on each reactor since start."""
@@ -117,6 +125,7 @@ class Connections:
     def closed(self, connection: Connection, reason: str) -> None:
         """Clean up; without a reason, the connection manager may still supply one."""
         self._connections.pop(connection, None)
+        self._leaving -= connection.given_up
         self._load[connection.reactor] -= 1
         self._core.tally.connection_ended(
             connection.reactor, connection.host, connection.qpair.stats
@@ -225,12 +234,15 @@ class Connections:
         free = self._limit - len(self._connections)
         if free > 0:
             return free
-        leaving = sum(one.given_up for one in self._connections)
-        if leaving >= self._limit:
+        if self._leaving >= self._limit:
             return 0
-        if leaving + free <= 0:
-            victim, why = self._dispensable()
+        if self._leaving + free <= 0:
+            now = asyncio.get_running_loop().time()
+            if now < self._search_from:
+                return 0
+            victim, why = self._dispensable(now)
             if victim is None:
+                self._search_from = now + _SEARCH_PAUSE
                 return 0
             log.warning(
                 "%s: disconnected to make room: there are %d connections (max_queues), and it %s",
@@ -239,13 +251,14 @@ class Connections:
                 why,
             )
             victim.given_up = True
+            self._leaving += 1
             victim.qpair.disconnect()
         return 1
 
-    def _dispensable(self) -> tuple[Connection | None, str]:
+    def _dispensable(self, now: float) -> tuple[Connection | None, str]:
         """Return the oldest connection that may be given up, and why; None if there is none."""
         readers: list[Connection] = []
-        until = asyncio.get_running_loop().time() - _OPENING_GRACE
+        until = now - _OPENING_GRACE
         for one in self._connections:
             controller = one.queue.controller
             if one.given_up:
@@ -267,8 +280,9 @@ class Connections:
         peer, local = self.outside(event.peer, event.local)
         if self.refuses(local):
             raise CmRejectError(CmStatus.NO_RESOURCES, _LOST_PATH)
-        limits = self._core.cm_limits(self._make_room())
-        wanted = decide(event.private_data, event.initiator_depth, limits)
+        asked = event.private_data, event.initiator_depth
+        decide(*asked, self._core.cm_limits(1))  # no connection ends for a request that is refused
+        wanted = decide(*asked, self._core.cm_limits(self._make_room()))
         mdts, in_capsule = self._core.transfer_limits(wanted.cntlid if wanted.qid else None)
         reactor = min(range(len(self._load)), key=self._load.__getitem__)
         qpair = event.accept(
