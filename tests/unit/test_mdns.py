@@ -193,6 +193,22 @@ async def test_a_network_that_refuses_every_name(
     await announcer.close()
 
 
+@pytest.mark.parametrize("name", ["pod-of-a-cluster-" * 3 + "7d9f4c5b6-x2x7", "h" * 63, "ä" * 40])
+async def test_a_long_name(name: str) -> None:
+    """A host name may have 63 characters; zeroconf sends nothing if a label is longer than that."""
+    network = AsyncZeroconf(interfaces=["127.0.0.1"])
+    names = set()
+    for whole in (name, name[:-1] + "8"):
+        announcer = mdns.Announcer(whole, NQN, lambda: "roce")
+        info = announcer._service(Port(1, ADDRESS, 65535))
+        assert info is not None
+        assert info.name.startswith(name[:12])
+        names.add(info.name)
+        assert network.zeroconf.generate_service_broadcast(info, None).packets()
+    assert len(names) == 2
+    await network.async_close()
+
+
 @pytest.mark.feature("mdns")
 def test_what_is_announced() -> None:
     assert addresses_of(Port(1, "127.0.0.1", 4420)) == []

@@ -40,6 +40,8 @@ NAMES_MOST = 15
 """Names in turn of one port that the network may refuse; then each further one waits until the next
 check (RFC 6762, 8.1), so that nobody can keep this target busy with renaming.
 """
+_NAME_BYTES = 36
+"""Maximum bytes of the target's name: a label of DNS has 63, of which a host name has 27 others."""
 _TTL = 120
 """Seconds that other machines cache an announcement (RFC 6762, 10)."""
 
@@ -52,7 +54,7 @@ class Announcer:
     """
 
     def __init__(self, name: str, nqn: str, system: Callable[[], Protocol | None]) -> None:
-        self._name = name or socket.gethostname().split(".")[0] or "target"
+        self._name = _shortened(name or socket.gethostname().split(".")[0] or "target")
         self._nqn = nqn
         self._own = secrets.token_hex(4)
         """Part that makes the host names of this target unique."""
@@ -200,6 +202,14 @@ class Announcer:
                 await zeroconf.async_close()
         except (TimeoutError, OSError, ZeroconfError):
             log.info("mDNS: the network may remember this target for a while")
+
+
+def _shortened(name: str) -> str:
+    """Return a name that fits into a label; it stays different from others with the same start."""
+    if len(name.encode()) <= _NAME_BYTES:
+        return name
+    end = f"-{zlib.crc32(name.encode()) & 0xFFFF:04x}"
+    return name.encode()[: _NAME_BYTES - len(end)].decode(errors="ignore") + end
 
 
 def addresses_of(port: Port) -> list[str]:
