@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -152,6 +152,7 @@ async def follow(
             for ask, found, name in zip(part, await read(part), names[first:], strict=False):
                 yield found
                 records += len(found.entries)
+                seen |= _names(ask.place, found.entries)
                 level += [
                     (place, ask.options, name if same else place.subnqn)
                     for place, same in _referred(found.entries)
@@ -163,6 +164,19 @@ async def follow(
             return
         if not level:
             return
+
+
+def _names(place: TransportId, entries: Iterable[DiscoveryEntry]) -> set[Service]:
+    """Return the service at a place by the NQNs that its own log gives it.
+
+    A log is believed about its own address only: others would not be asked otherwise.
+    """
+    names: set[Service] = set()
+    for entry in entries:
+        if entry.subtype == SubsystemType.CURRENT_DISCOVERY:
+            with suppress(ValueError):  # of a different transport
+                names.add((*address_key(place_of(entry)), entry.subnqn))
+    return {one for one in names if one[:2] == address_key(place)}
 
 
 def _not_followed(why: str) -> ConnectionLost:
