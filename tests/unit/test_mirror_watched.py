@@ -85,6 +85,10 @@ async def test_legs_that_a_later_writer_has_claimed(tmp_path: Path) -> None:
                 await becomes(served, "deposed")
                 with pytest.raises(NvmeError):
                     await disk.write(0, b"\2" * 4096)
+                # The log has the sentence of the error, and no traceback: nothing is wrong here.
+                log = served.log
+                assert "cannot use the mirror: a different writer has taken over" in log
+                assert "Traceback" not in log
                 await command(served, "mirror", "resync", NQN, "1")
                 await becomes(served, "clean")
                 assert await disk.read(0, 8) == b"\1" * 4096

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from nvmf.errors import Error
 from nvmf.spec.status import Status, status_name
 from nvmf.target.io.engine import Store as NativeStore
 from nvmf.target.io.pystore import Data, Store
@@ -25,6 +26,8 @@ _T = TypeVar("_T")
 PAUSE = 10.0
 """Minimum seconds between two messages of one kind."""
 _KINDS_MOST = 32
+_SAYS_ENOUGH = (OSError, Error, asyncio.CancelledError)
+"""Exceptions that report a failure outside the store, such as the legs of a mirror."""
 _FUA, _DEALLOCATE = 1, 2
 _ZEROES = bytes(128 << 10)
 
@@ -135,7 +138,7 @@ class StoreFailures:
         self._told: dict[tuple[int, str, int], _Told] = {}
 
     def tell(self, store: Store, call: Call, error: BaseException, status: int) -> None:
-        """Log an exception; one that is not an OSError with its traceback."""
+        """Log an exception; one whose text may not suffice, with its traceback."""
         kind = (call.operation, type(error).__name__, getattr(error, "errno", None) or 0)
         told, now = self._told.get(kind), time.monotonic()
         if told is not None and now < told.until:
@@ -151,5 +154,5 @@ class StoreFailures:
         log.error(
             "%s: %s failed with %s: %s: %s%s",
             self._where, call, status_name(status, io=True), type(store).__name__, reason, many,
-            exc_info=None if isinstance(error, OSError | asyncio.CancelledError) else error,
+            exc_info=None if isinstance(error, _SAYS_ENOUGH) else error,
         )  # fmt: skip
