@@ -125,6 +125,22 @@ def test_no_names_at_all() -> None:
 # ---- the exposition ----
 
 
+def test_a_host_with_the_name_of_all_others() -> None:
+    """A host may have any name: no counter decreases."""
+    hosts = Hosts(2)
+    assert hosts.joined(OTHER) == OTHER
+    hosts.ended(OTHER, STATS)
+    before = hosts.totals()[OTHER]["commands"]
+    assert before == STATS["commands"]
+    assert hosts.joined(OTHER) == OTHER
+    assert hosts.totals()[OTHER]["commands"] == before
+    hosts.ended(OTHER, STATS)
+    assert hosts.totals()[OTHER]["commands"] == 2 * before
+
+
+# ---- the exposition ----
+
+
 def by_library(collector: Collector) -> bytes:
     """Return a collector's metrics as prometheus_client writes them."""
     registry = CollectorRegistry(auto_describe=False)

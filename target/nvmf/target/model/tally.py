@@ -29,7 +29,7 @@ COUNTERS = (
 )
 """The counters of a queue pair (nvmf.engine.Qpair.stats) that only increase."""
 OTHER = "other"
-"""The name for all hosts that are not counted by name; not a valid NQN."""
+"""The name for all hosts that are not counted by name."""
 _LOST_MOST = 4096
 """Maximum associations remembered as lost."""
 
@@ -58,7 +58,8 @@ class Hosts:
 
     def joined(self, hostnqn: str) -> str:
         """Assign a connection to this host; return the name under which it is counted."""
-        if hostnqn not in self._named and not self._make_room():
+        # Hosts may have names that are not valid NQNs: one with this name is one of the others.
+        if hostnqn == OTHER or (hostnqn not in self._named and not self._make_room()):
             hostnqn = OTHER
         else:
             self._named.setdefault(hostnqn, Totals())
