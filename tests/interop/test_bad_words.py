@@ -211,6 +211,30 @@ def test_absurd_logs(responder: NvmeResponder, run: Run, log: bytes, said: str) 
     assert said in err
 
 
+def test_more_groups_than_there_can_be(responder: NvmeResponder, run: Run) -> None:
+    """An ANA log page that announces more groups than Identify: a sentence says what is wrong."""
+
+    def spoil(cns: int, nsid: int, data: bytearray) -> None:
+        if cns == 1:
+            data[76] |= 8
+            struct.pack_into("<II", data, 344, 1, 1)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if capsule[0] != Admin.GET_LOG_PAGE:
+            return False
+        page = struct.pack("<QH", 1, 9).ljust(connection.keyed(capsule)[1], b"\0")
+        connection.give(capsule, page)
+        connection.complete(capsule)
+        return True
+
+    spoilt(responder, spoil)
+    responder.hook = hook
+    status, _, err = run("ana-log")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "bytes: it announces 9 groups and has room for 1" in err
+    assert "unpack" not in err
+
+
 @pytest.mark.parametrize(
     ("command", "silent", "limit", "said"),
     [

@@ -77,20 +77,22 @@ def encode_ana_log(change_count: int, groups: Sequence[AnaGroup], *, only_groups
 
 def decode_ana_log(data: bytes) -> tuple[int, list[AnaGroup]]:
     """Return (change count, groups); raise DecodeError if the page is truncated."""
-    try:
-        change_count, count = _HEAD.unpack_from(data)
-        at = _HEAD.size
-        groups = []
-        for _ in range(count):
-            group, number, changes, state = _GROUP.unpack_from(data, at)
-            at += _GROUP.size
-            if number > (len(data) - at) // 4:
-                raise DecodeError(f"ANA log page of {len(data)} bytes: group {group} is truncated")
-            nsids = struct.unpack_from(f"<{number}I", data, at)
-            at += 4 * number
-            groups.append(AnaGroup(group, state & 0xF, changes, nsids))
-    except struct.error as error:
-        raise DecodeError(f"ANA log page of {len(data)} bytes: {error}") from None
+    said = f"ANA log page of {len(data)} bytes"
+    if len(data) < _HEAD.size:
+        raise DecodeError(f"{said}: shorter than its header")
+    change_count, count = _HEAD.unpack_from(data)
+    at = _HEAD.size
+    groups = []
+    for number in range(count):
+        if len(data) - at < _GROUP.size:
+            raise DecodeError(f"{said}: it announces {count} groups and has room for {number}")
+        group, size, changes, state = _GROUP.unpack_from(data, at)
+        at += _GROUP.size
+        if size > (len(data) - at) // 4:
+            raise DecodeError(f"{said}: group {group} is truncated")
+        nsids = struct.unpack_from(f"<{size}I", data, at)
+        at += 4 * size
+        groups.append(AnaGroup(group, state & 0xF, changes, nsids))
     return change_count, groups
 
 
