@@ -6,6 +6,7 @@ that ends during every command, endless events.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Callable
@@ -360,8 +361,13 @@ async def test_a_discovery_controller_in_its_place(responder: NvmeResponder) -> 
 @pytest.mark.parametrize(
     "event", [0x04_00_02, 0x00_FF_07, 0x01_00_00], ids=["namespaces", "vendor", "errors"]
 )
-async def test_events_without_end(responder: NvmeResponder, event: int) -> None:
-    """Each event request is answered at once: the client does not process them at full speed."""
+async def test_events_without_end(
+    responder: NvmeResponder, event: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each event request is answered at once: the client does not process them at full speed, and
+    its log does not grow with each.
+    """
+    caplog.set_level(logging.INFO, "nvmf.initiator")
     asked: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -377,5 +383,7 @@ async def test_events_without_end(responder: NvmeResponder, event: int) -> None:
         while len(asked) < 40:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         assert len(asked) <= 34 + 10 * (loop.time() - asked[0])
+        told = caplog.text.count("asynchronous event")
+        assert 1 <= told <= 17 + (loop.time() - asked[0]) / 10
         await one.namespace(1).write(0, b"1" * 512)
         assert await one.namespace(1).read(0, 1) == b"1" * 512

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 T = TypeVar("T")
+_EVENTS_TOLD, _EVENT_PAUSE = 16, 10.0
+"""Lines about events: a burst, and seconds for each further one; the others have level DEBUG."""
 
 
 class Controller:
@@ -56,6 +58,8 @@ class Controller:
         """Its namespaces."""
         self._identifying = asyncio.Lock()
         self._callbacks: list[Callable[[AsyncEvent], object]] = []
+        self._telling = 0.0
+        """Time until which the lines about events so far count."""
 
     def __repr__(self) -> str:
         return f"<Controller {self.where.subnqn} at {self.where.endpoint}, {self.state.value}>"
@@ -308,14 +312,31 @@ class Controller:
             return b""
         return await inventory.read_about(session.admin, event)
 
+    def _tells(self) -> bool:
+        """Return whether an event is logged: a target without end of them must not fill a disk."""
+        now = asyncio.get_running_loop().time()
+        if self._telling - now > (_EVENTS_TOLD - 1) * _EVENT_PAUSE:
+            return False
+        self._telling = max(self._telling, now) + _EVENT_PAUSE
+        return True
+
     async def _on_event(self, session: Session, event: AsyncEvent) -> None:
-        log.info("%s: asynchronous event %s", self.where.subnqn, event)
+        tells = self._tells()
+        log.log(
+            logging.INFO if tells else logging.DEBUG,
+            "%s: asynchronous event: type %d, information %02xh, log page %02xh",
+            self.where.subnqn,
+            event.type,
+            event.info,
+            event.lid,
+        )
         try:
             page = await self._read_about(session, event)
             if inventory.tells_of(event):
                 await self._load_namespaces(session, inventory.changed(event, page))
         except NvmeError as error:
-            log.warning("%s: after an event: %s", self.where.subnqn, error)
+            level = logging.WARNING if tells else logging.DEBUG
+            log.log(level, "%s: after an event: %s", self.where.subnqn, error)
         except QueueLost:
             raise
         except (StatusError, ConnectionLost) as error:  # the controller sent invalid data
