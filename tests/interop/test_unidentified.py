@@ -68,6 +68,32 @@ def cut(responder: NvmeResponder) -> None:
         connection.peer.sock.shutdown(socket.SHUT_RDWR)
 
 
+async def test_many_that_cannot_be_used(responder: NvmeResponder, caplog: Any) -> None:
+    """A target that refuses to identify a thousand namespaces fills no log with each reading."""
+
+    def listed(capsule: bytes) -> bytes:
+        if capsule[40] == 2:
+            after = int.from_bytes(capsule[4:8], "little")
+            nsids = [nsid for nsid in range(1, 1001) if nsid > after]
+            return struct.pack(f"<{len(nsids)}I", *nsids).ljust(4096, b"\0")
+        return identify(capsule)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        nsid = int.from_bytes(capsule[4:8], "little")
+        if capsule[0] != Admin.IDENTIFY or capsule[40] != NAMESPACE or nsid == 1:
+            return False
+        connection.complete(capsule, nvme.DNR | INTERNAL_ERROR)
+        return True
+
+    responder.identify = listed
+    responder.hook = hook
+    async with client(responder) as one:
+        for _ in range(3):
+            await one.refresh()
+    assert caplog.text.count("cannot be used") == 9
+    assert "991 further namespaces cannot be used" in caplog.text
+
+
 async def test_other_namespaces_are_used(responder: NvmeResponder, caplog: Any) -> None:
     responder.identify = two
     refusing = Refusing(responder, NAMESPACE, 2)

@@ -8,7 +8,6 @@ after an event only the namespaces in its log page are read again.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -22,7 +21,6 @@ from nvmf.spec.logs import CHANGED_NAMESPACES_OVERFLOW, decode_changed_namespace
 from nvmf.spec.opcodes import Cns, Csi, LogId
 from nvmf.spec.status import Status, StatusError
 
-log = logging.getLogger(__name__)
 _MOST_SECONDS = 600.0
 """Maximum seconds for reading all namespaces."""
 _UNKNOWN = (Status.INVALID_FIELD, Status.INVALID_OPCODE)
@@ -69,7 +67,6 @@ async def _read(admin: Admin, known: Mapping[int, Described]) -> Found:
         except NvmeError as error:
             if error.status == Status.COMMAND_SEQUENCE_ERROR:
                 raise  # the controller is disabled
-            log.warning("namespace %d cannot be used: %s", nsid, error)
             failed[nsid] = error
             return
         if info.nsze and (ids is None or ids.csi in (None, Csi.NVM)):

@@ -19,6 +19,8 @@ from nvmf.initiator.client.namespace import Namespace
 from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 
 log = logging.getLogger(__name__)
+_TOLD = 8
+"""Namespaces of a reading that cannot be used and are logged one by one."""
 
 
 class Roster:
@@ -37,6 +39,8 @@ class Roster:
         self._unread = False
         """The last load() did not complete."""
         self._loading = asyncio.Lock()
+        self._refused: dict[int, str] = {}
+        """Why namespaces could not be used at the last reading."""
 
     async def load(self, admin: Admin, serial: str, changed: set[int] | None = None) -> None:
         """Read the list of namespaces and their data (changed: of known ones, only of these).
@@ -52,6 +56,7 @@ class Roster:
         known = {nsid: (self.active[nsid].info, self.active[nsid].ids) for nsid in kept}
         found, failed = await inventory.read(admin, known)
         self._unread = False
+        self._tell({nsid: str(error) for nsid, error in failed.items()})
         before, self._serial = self._serial or serial, serial
         for nsid in self.active.keys() - found.keys():
             self._gone[nsid] = self.active.pop(nsid)
@@ -63,6 +68,17 @@ class Roster:
                 continue
             ids = ids or NamespaceIds()
             self.active[nsid] = self._same(nsid, info, ids, before) or self._make(nsid, info, ids)
+
+    def _tell(self, refused: dict[int, str]) -> None:
+        """Log namespaces that cannot be used: at each reading only what has changed."""
+        fresh = [nsid for nsid, why in refused.items() if self._refused.get(nsid) != why]
+        for nsid in fresh[:_TOLD]:
+            log.warning("namespace %d cannot be used: %s", nsid, refused[nsid])
+        if len(fresh) > _TOLD:
+            log.warning(
+                "%s: %d further namespaces cannot be used", self._subnqn, len(fresh) - _TOLD
+            )
+        self._refused = refused
 
     def is_suspended(self, namespace: Namespace) -> bool:
         """Return whether a namespace may be usable once it is read again."""
