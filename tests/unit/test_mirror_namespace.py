@@ -11,6 +11,7 @@ import pytest
 import nvmf.target
 from nvmf.config import ConfigError, loads
 from nvmf.initiator import ConnectError, ConnectionLost, NvmeError, connect
+from nvmf.initiator.base.identity import host_identity
 from nvmf.target import ServerError
 from support.mirrorlab import (
     clean,
@@ -211,6 +212,17 @@ async def test_a_remote_leg_that_refuses_this_host(
     assert "waiting for the legs: legs of a new mirror cannot be opened" in first
     assert f"{leg.url}#1: " in first
     assert not any(local.read_bytes())
+
+
+async def test_a_remote_leg_that_lists_this_host(tmp_path: Path) -> None:
+    """A leg without hostnqn is connected to with the NQN of this machine, each time."""
+    local, theirs = files(tmp_path, 2, 4 << 20)
+    listed = f'hosts = ["{host_identity().nqn}"]'
+    async with nvmf.target.serve(leg_text(theirs).replace("allow_any_host = true", listed)) as leg:
+        legs = [f'path = "{local}"', f'url = "{leg.url}"']
+        for _ in range(2):
+            async with nvmf.target.serve(mirror_text(legs)) as target:
+                await clean(target, 2)
 
 
 async def test_a_leg_that_was_removed_or_set_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import nvmf.target
+from nvmf.initiator.base.identity import host_identity
 from nvmf.pmem.platform import MethodRefused
 from nvmf.pmem.remote import MemoryMethod
 from nvmf.pmem.replica import RemoteMemoryReplica
@@ -65,6 +66,18 @@ async def test_a_log(method: MemoryMethod) -> None:
         async with Log(on(targets, method), 2) as third:
             await third.recover()
             assert await contents(third) == records
+
+
+async def test_this_host_needs_no_name() -> None:
+    """Without hostnqn the replica has this host's NQN, to which the namespace is exported."""
+    async with nvmf.target.serve(TEXT.replace(HOST, host_identity().nqn)) as target:
+        replica = RemoteMemoryReplica(target.url, force=True)
+        try:
+            await replica.fence()
+            await replica.write(64, b"new" * 64)
+            assert await replica.read(64, 192) == b"new" * 64
+        finally:
+            await replica.close()
 
 
 async def test_a_fenced_writer_is_told() -> None:

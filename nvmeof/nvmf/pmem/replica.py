@@ -77,7 +77,7 @@ class RemoteMemoryReplica:
             self._nsid,
             method=self._method,
             force=self._force,
-            hostnqn=self._options.hostnqn,
+            hostnqn=self._nvme.hostnqn(),
             hostid=hostid,
             host_traddr=self._options.host_traddr,
             device=device_kinds(self._options.device)[0],

@@ -23,8 +23,10 @@ from nvmf.initiator import (
     ConnectOptions,
     Namespace,
     NvmeError,
+    TransportId,
     connect,
 )
+from nvmf.initiator.base.identity import host_identity
 from nvmf.initiator.client.direct import Direct
 from nvmf.replication.machine import Fenced, ReplicaError
 from nvmf.replication.registrants import unregister
@@ -152,13 +154,26 @@ class NamespaceReplica:
 
     async def _reopen(self, hostid: str | None, *, preempt: bool) -> None:
         await self.close()
-        self._controller = await connect(self._url, self._options, ctrl_loss_tmo=0, hostid=hostid)
+        self._controller = await connect(
+            self._url, self._options, ctrl_loss_tmo=0, hostid=hostid, hostnqn=self.hostnqn()
+        )
         self._disk = disk = self._controller.namespace(self._nsid)
         self.size, self.unit = disk.size, disk.block_size
         self.identity = repr(disk.ids)
         if self._reserve:
             await self._take(disk, preempt)
         self._direct = _direct_of(disk)
+
+    def hostnqn(self) -> str | None:
+        """Return the NQN of this host, which targets list and have keys for.
+
+        Without it, the NQN would follow from the random Host Identifier. None for the kernel, which
+        refuses an NQN with a second identifier.
+        """
+        known = (self._options or ConnectOptions()).with_options(TransportId.of(self._url).options)
+        if known.backend == "kernel":
+            return None
+        return host_identity(known.hostnqn, known.hostid).nqn
 
     async def _take(self, disk: AnyNamespace, preempt: bool) -> None:
         """Reserve the namespace.
