@@ -173,6 +173,7 @@ def test_wireshark_shows_the_names_of_a_connection(written: tuple[Path, bytes]) 
 
 def test_the_path_of_the_script() -> None:
     assert nvmeof("capture", "--lua").strip() == str(lua_script())
+    assert json.loads(nvmeof("capture", "--lua", "-o", "json")) == {"script": str(lua_script())}
     assert lua_script().is_file()
 
 

@@ -141,9 +141,12 @@ def test_replay_mistakes(target: Served, written: tuple[Path, bytes], tmp_path: 
         (("replay", "--once", written[0], place), "--once is for --as target"),
         (("replay", "--as", "target", written[0], place), "needs only -a, -s and --device"),
         (("replay", "--as", "target", "-a", "192.0.2.1", written[0]), "192.0.2.1"),
+        (("replay", "--as", "target", "-s", "65536", written[0]), "0 to 65535, not '65536'"),
+        (("replay", "--as", "target", "-s", "x", written[0]), "0 to 65535, not 'x'"),
     ):
         status, _, err = ended(start(*words))
         assert status == 2
         assert sentence in err
+        assert "Traceback" not in err
     with contextlib.suppress(FileNotFoundError):
         (tmp_path / "absent").unlink()

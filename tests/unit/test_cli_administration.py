@@ -70,6 +70,7 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("shell ls /nothing", 1, "there is no nothing in /"),
     ("fault list", 0, "no faults"),
     ("fault remove", 2, "--all"),
+    ("fault add delay --delay 1ms --seconds nan", 2, "'nan' is not a number"),
     ("stats", 0, "reactor"),
     ("subsystem remove {lab}", 0, "subsystem {lab} was removed"),
     ("subsystem remove {lab}", 1, "there is no subsystem {lab}"),

@@ -122,6 +122,7 @@ def test_host_files(run: Run, target: Served, other: Served, tmp_path: Path) -> 
     ("args", "words"),
     [
         (["--mdns", "-a", "127.0.0.1"], "--mdns searches the network"),
+        (["--mdns", "--wait=-3"], "--wait must be more than 0 seconds, not -3"),
         (["-a", "127.0.0.1", "-p", "-r", "x"], "--raw writes one log"),
         (["-a", "127.0.0.1", "-p", "-k", "0"], "-k must be more than 0"),
         (["-a", "127.0.0.1", "--depth", "-1"], "-1 is negative"),
@@ -153,9 +154,15 @@ def test_persistent(target: Served, form: str) -> None:
 
 
 def test_persistent_without_a_target(run: Run) -> None:
-    status, out, err = run("-a", "127.0.0.1", "-s", free_port(), "--device", "iwarp", "-p")
+    place = ("-a", "127.0.0.1", "-s", str(free_port()), "--device", "iwarp", "-p")
+    status, out, err = run(*place)
     assert (status, out) == (1, "")
     assert "no target listens there" in err
+    status, out, err = run(*place, "-o", "json")
+    said = json.loads(out)
+    assert (status, said["status"], said["traddr"], said["trsvcid"]) == (1, 1, place[1], place[3])
+    assert "no target listens there" in said["error"]
+    assert said["error"] in err
 
 
 def test_rubbish_is_shown_as_such() -> None:

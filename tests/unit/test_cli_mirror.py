@@ -65,6 +65,13 @@ async def test_legs_by_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             await in_sync(served, 2)
             said = await command(served, "mirror", "remove-leg", A, "2", names[0], status=1)
             assert "at least two legs" in said
+            await command(served, "mirror", "add-leg", A, "2", names[3])
+            await in_sync(served, 3)
+            await command(served, "mirror", "remove-leg", A, "2", other.url)
+            await in_sync(served, 2)
+            said = await command(served, "mirror", "replace-leg", A, "2", names[3], other.url)
+            assert said["leg"] == {"url": other.url}
+            await in_sync(served, 2)
             await command(served, "mirror", "resync", A, "2")
             said = await command(served, "mirror", "resync", A, "1", status=1)
             assert "is no mirror" in said

@@ -116,7 +116,10 @@ def run(args: argparse.Namespace) -> int:
     if args.lua:
         if args.file is not None:
             raise UsageError("--lua prints a path: it cannot be combined with a file")
-        print(lua_script())
+        if args.output_format == "json":
+            print_json({"script": str(lua_script())})
+        else:
+            print(lua_script())
         return EXIT_OK
     if args.file is None:
         raise UsageError("specify the file to write, or - for stdout")

@@ -16,6 +16,7 @@ from nvmf.cli.base import (
     EXIT_FAILED,
     EXIT_OK,
     CliError,
+    Failures,
     Subparsers,
     UsageError,
     add_command,
@@ -103,6 +104,8 @@ def discover(args: argparse.Namespace) -> int:
     if args.mdns:
         if given or args.persistent or args.raw:
             raise UsageError("--mdns searches the network: remove the address, -p and -r")
+        if args.wait <= 0:
+            raise UsageError(f"--wait must be more than 0 seconds, not {args.wait:g}")
         return run_async(_announced(args))
     starts = [_given(args)] if given else _configured(args)
     if args.raw and (len(starts) > 1 or args.persistent):
@@ -224,6 +227,10 @@ async def _watch(args: argparse.Namespace, place: TransportId, options: ConnectO
                 first = False
     except (EngineError, StatusError, ConnectionLost) as error:
         print(f"{args.parser.prog}: {place.endpoint}: {printable(str(error))}", file=sys.stderr)
+        if args.output_format == "json":
+            Failures.as_json = False
+            where = {"traddr": place.traddr, "trsvcid": place.trsvcid}
+            print(json.dumps({**where, "error": str(error), "status": EXIT_FAILED}), flush=True)
     return EXIT_FAILED
 
 

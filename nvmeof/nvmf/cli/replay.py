@@ -39,6 +39,8 @@ from nvmf.initiator.base.transport_id import DEFAULT_PORT
 if TYPE_CHECKING:
     from nvmf.capture.recorded import Tally
 
+_MOST_PORT = 0xFFFF
+
 
 def add_commands(subparsers: Subparsers) -> None:
     """Add replay."""
@@ -136,10 +138,10 @@ def _as_target(args: argparse.Namespace) -> int:
 
     if args.url is not None or args.nqn is not None or args.write:
         raise UsageError("--as target needs only -a, -s and --device: the file has the NQNs")
-    try:
-        port = int(args.trsvcid or DEFAULT_PORT)
-    except ValueError:
-        raise UsageError(f"{args.trsvcid} is not a port number") from None
+    text = args.trsvcid or DEFAULT_PORT
+    if not text.isdecimal() or int(text) > _MOST_PORT:
+        raise UsageError(f"a port is 0 to {_MOST_PORT}, not {text!r}")
+    port = int(text)
     try:
         recorded = RecordedTarget(_dialogues(args))
     except CaptureError as error:

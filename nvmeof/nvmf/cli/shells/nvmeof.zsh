@@ -1566,7 +1566,7 @@ _shtab_nvmeof_target_host_allow_options=(
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--any[every host]"
+  "--any[every host\; the list of hosts is emptied]"
   "--dhchap-key[file with the host\'s key\: the host must authenticate]:FILE:_files"
   "--dhchap-key-credential[systemd credential with the key]:NAME:"
   "--dhchap-ctrl-key[file with the subsystem\'s key\: the host can request mutual authentication]:FILE:_files"
@@ -1583,7 +1583,7 @@ _shtab_nvmeof_target_host_remove_options=(
   "*"{-v,--verbose}"[show more, such as connections, retries and failed commands (-vv\: everything)]"
   {-o,--output-format}"[output format (default\: normal)]:output_format:(normal json)"
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
-  "--any[every host that is not listed by name]"
+  "--any[all hosts, if every host is allowed\: none may connect then]"
   ":the subsystem:_nvmeof_target_nqns"
   ":the host:"
 )
@@ -1669,7 +1669,7 @@ _shtab_nvmeof_target_mirror_remove_leg_options=(
   "--quorum[the new quorum (default\: as before, or more than half)]:N:"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":name of the leg, as target mirror show prints it, or its path:"
+  ":name of the leg, as target mirror show prints it, or its path or URL:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -1682,7 +1682,7 @@ _shtab_nvmeof_target_mirror_replace_leg_options=(
   "--rpc-socket[administration socket of the target (default\: target.sock in \$RUNTIME_DIRECTORY, \/run\/nvmeof or \$XDG_RUNTIME_DIR\/nvmeof)]:PATH:_files"
   ":the subsystem:_nvmeof_target_nqns"
   ":the namespace:"
-  ":name of the leg, as target mirror show prints it, or its path:"
+  ":name of the leg, as target mirror show prints it, or its path or URL:"
   ":the new leg\: file, block device or device DAX, pmem\:PATH for a file on DAX, ram\:SIZE, or URL of a subsystem of a different target, nvme\+rdma\:\/\/HOST\:PORT\/NQN, with \#NSID at its end if that is not 1:"
 )
 

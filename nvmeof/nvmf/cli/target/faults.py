@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -72,6 +74,14 @@ def duration_argument(text: str) -> int:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 500us, 2ms or 1.5s")
     return round(float(match[1]) * _UNITS[match[2]])
+
+
+def finite_argument(text: str) -> float:
+    """Return a number; JSON has neither nan nor inf."""
+    with contextlib.suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number")
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -153,7 +163,9 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         choices=("both", "to-target", "to-host"),
         help="wire: direction of the frames (default: both)",
     )
-    where.add_argument("--rate", metavar="P", type=float, help="probability, up to 1 (default: 1)")
+    where.add_argument(
+        "--rate", metavar="P", type=finite_argument, help="probability, up to 1 (default: 1)"
+    )
     where.add_argument(
         "--after", metavar="N", type=number_argument, help="matching commands that pass first"
     )
@@ -200,7 +212,7 @@ def _add_effects(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--count", metavar="N", type=number_argument, help="end after N affected commands"
     )
-    what.add_argument("--seconds", metavar="S", type=float, help="end after S seconds")
+    what.add_argument("--seconds", metavar="S", type=finite_argument, help="end after S seconds")
     what.add_argument("--seed", metavar="N", type=number_argument, help="seed (default: 0)")
 
 

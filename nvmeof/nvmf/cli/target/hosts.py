@@ -38,7 +38,7 @@ def add_commands(subparsers: Subparsers) -> None:
             "nvmeof target host allow nqn.2026-01.example:disk --any",
         ),
     )
-    _arguments(parser, "every host")
+    _arguments(parser, "every host; the list of hosts is emptied")
     _key_arguments(parser)
     parser = add_rpc_command(
         group,
@@ -65,7 +65,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "remove a host from the allowed hosts, and disconnect it",
         examples=(f"nvmeof target host remove {place}",),
     )
-    _arguments(parser, "every host that is not listed by name")
+    _arguments(parser, "all hosts, if every host is allowed: none may connect then")
 
 
 def _arguments(parser: argparse.ArgumentParser, any_help: str) -> None:

@@ -183,8 +183,11 @@ def _change(
 
 
 def _leg_name(text: str) -> str:
-    """Return the name of a leg: a path may be relative, as it may be when a leg is added."""
-    if "://" in text or text == "ram" or text.startswith("ram:"):
+    """Return the name of a leg from the words with which it was added: a path may be relative, and
+    a URL has no #NSID if that is 1."""
+    if "://" in text:
+        return text if "#" in text else f"{text}#1"
+    if text == "ram" or text.startswith("ram:"):
         return text
     try:
         return str(leg_argument(text).get("path", text))
@@ -197,7 +200,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
         "name",
         metavar="NAME",
         type=_leg_name,
-        help="name of the leg, as target mirror show prints it, or its path",
+        help="name of the leg, as target mirror show prints it, or its path or URL",
     )
 
 
@@ -268,7 +271,9 @@ def _event(one: Notification, output: str) -> str:
 
 
 def _said(leg: dict[str, JSON]) -> str:
-    return str(leg.get("url") or leg.get("path") or "ram")
+    if "url" in leg:
+        return f"{leg['url']}#{leg.get('nsid', 1)}"
+    return str(leg.get("path") or "ram")
 
 
 def add_leg(args: argparse.Namespace) -> int:
