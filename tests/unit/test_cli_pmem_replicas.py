@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from nvmf.cli.main import main
+from nvmf.initiator.sync import connect
 from nvmf.target.sync import serve as serve_sync
 from support.clientlab import config
 
@@ -59,6 +60,10 @@ def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
             assert row["slices"] == 1
             assert row["idle_bytes_per_second"] > 0
             assert row["copy_bytes_per_second"] > 0
+        for place in urls:
+            with connect(place) as controller:  # this host can use them again
+                assert not controller.namespace(1).reservations.report().registrants
+                controller.namespace(1).write(0, bytes(512))
         assert bench(*words, "--load", "log", "--bs", "32k", "--quorum", "3", *urls) == 0
         said = capsys.readouterr().out
         assert "log of 3, quorum 3" in said

@@ -19,7 +19,7 @@ from nvmf.pmem.logbench import measure_log
 from nvmf.pmem.replicaload import Run
 from nvmf.pmem.replicarows import MirrorRow, ReplicaPlan, ReplicaResults, new_row
 from nvmf.pmem.resync import measure_resync
-from nvmf.pmem.wires import compare_with_wires, measure_wires
+from nvmf.pmem.wires import compare_with_wires, measure_wires, release
 from nvmf.replication import Mirror, NamespaceReplica
 
 MANY = ", write_many"
@@ -122,10 +122,15 @@ async def measure_all(
     results: ReplicaResults,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Measure some of LOADS: see measure_mirror, measure_log and measure_resync."""
+    """Measure some of LOADS: see measure_mirror, measure_log and measure_resync.
+
+    Then the namespaces are free again: each replica has reserved its own for a random Host
+    Identifier, so that not even this host could use them.
+    """
     if "mirror" in loads:
         await measure_mirror(plan, results.mirrors, say)
     if "log" in loads:
         await measure_log(plan, results.logs, say)
     if "resync" in loads:
         await measure_resync(plan, results.resyncs, say)
+    await release(plan.urls)

@@ -33,7 +33,7 @@ async def measure_wires(
     """
     if plan.read_percent:
         return  # the floor writes
-    await _release(plan.urls)
+    await release(plan.urls)
     async with AsyncExitStack() as stack:
         wires: list[RemoteMemory] = []
         why = ""
@@ -53,8 +53,13 @@ async def measure_wires(
                         await _measure(plan, wires[:count], row)
 
 
-async def _release(urls: Sequence[str]) -> None:
-    """Give up the reservations that an earlier run has left: they exclude the wire as well."""
+async def release(urls: Sequence[str]) -> None:
+    """Give up the reservations that a run has left: they exclude the wire, and all other hosts.
+
+    Raises:
+        OSError: A replica cannot be reached.
+        ReplicationError: A replica cannot be used.
+    """
     for url in urls:
         replica = NamespaceReplica(url)
         try:

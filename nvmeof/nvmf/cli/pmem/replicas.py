@@ -50,8 +50,10 @@ def add_commands(subparsers: Subparsers) -> None:
         "not figures of the engine. The mirror is also measured with write_many, one call for as\n"
         "many writes as the depth, unless there are reads. A resynchronisation is measured alone,\n"
         "and beside a load of writes, in slices that alternate with the load alone; of a\n"
-        "namespace, 64 MiB are used. Writes have Force Unit Access set. The namespaces (NSID 1)\n"
-        "are overwritten, and stay reserved for this host.",
+        "namespace, 64 MiB are used. Writes have Force Unit Access set.\n\n"
+        "The namespaces (NSID 1) are overwritten. They are reserved while they are measured, and\n"
+        "stay so if the command fails or is interrupted: a next run ends that, or resv-register\n"
+        "--nrkey 1 and then resv-release --rrela 1 --crkey 1.",
         examples=EXAMPLES,
     )
     parser.add_argument(
