@@ -263,6 +263,9 @@ async def test_wrong_arguments(controller: Controller, small: Namespace) -> None
         await small.read(-1, 1)
     with pytest.raises(ValueError, match="writable"):
         await small.readinto(0, bytes(512))
+    for key in (-1, 1 << 64):
+        with pytest.raises(ValueError, match=f"has 64 bits: {key} does not fit"):
+            await small.reservations.register(key)
     with pytest.raises(NvmeError, match=r"namespace 9 .*Invalid Namespace.*list-ns"):
         controller.namespace(9)
     with pytest.raises(ValueError, match="no option 'speed'"):

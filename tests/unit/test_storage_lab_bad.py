@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from nvmf.lab.describe import load
+from nvmf.lab.errors import LabError
 from support.storagelab import NULL, READS, SHORT, lab, rounds
 
 
@@ -48,6 +50,13 @@ def test_what_does_not_exist(tmp_path: Path, system: str, workload: str, sentenc
 def test_a_file_or_profile_that_does_not_exist(tmp_path: Path) -> None:
     assert "No such file" in lab("run", tmp_path / "absent.toml").stderr
     assert "there is no profile" in lab("run", "--profile", "absent").stderr
+    some = write(tmp_path, NULL, "", "")
+    done = lab("check", some, "--profile", "absent")
+    assert done.returncode == 2
+    assert "check: there is no profile 'absent': quick, " in done.stderr
+    assert "Traceback" not in done.stderr
+    with pytest.raises(LabError, match="there is no profile 'absent'"):
+        load(some, "absent")
     assert "is not a results directory" in lab("run", "--resume", tmp_path).stderr
 
 

@@ -17,7 +17,7 @@ from nvmf.config.loader import ConfigError, key_lines, line_of, read_text
 from nvmf.config.words import expectation, placed
 from nvmf.lab.errors import LabError
 from nvmf.lab.model import Lab
-from nvmf.lab.profiles import DEFAULT_SYSTEMS, PROFILES
+from nvmf.lab.profiles import DEFAULT_SYSTEMS, PROFILES, Profile
 from nvmf.lab.tables import Table, View
 
 _PATHS = {"system": ("config", "path", "pid_file", "overwrite"), "workload": ("job_file", "trace")}
@@ -30,7 +30,8 @@ def load(path: Path, profile: str | None = None) -> Lab:
     profile: its workloads and method are used for those that the file does not have.
 
     Raises:
-        LabError: The file cannot be read, or is not a description; one line for each error.
+        LabError: The file cannot be read, or is not a description; one line for each error. Or
+            there is no such profile.
     """
     try:
         text = read_text(path)
@@ -85,10 +86,18 @@ def to_json(lab: Lab) -> str:
     return json.dumps(lab.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
 
 
+def _profile(name: str) -> Profile:
+    """Return the ready profile with this name; raise LabError."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise LabError(f"there is no profile {name!r}: {', '.join(PROFILES)}") from None
+
+
 def _completed(data: Table, profile: str | None) -> Table:
     if profile is None:
         return data
-    ready = PROFILES[profile]
+    ready = _profile(profile)
     made = dict(data)
     made.setdefault("workload", ready.workloads)
     given = made.get("method", {})

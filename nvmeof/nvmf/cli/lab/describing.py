@@ -8,7 +8,7 @@ import csv
 import sys
 from pathlib import Path
 
-from nvmf.cli.base import EXIT_OK, CliError, Subparsers, add_command
+from nvmf.cli.base import EXIT_OK, CliError, Subparsers, UsageError, add_command
 from nvmf.cli.output import print_json, print_table
 
 
@@ -58,7 +58,10 @@ def check(args: argparse.Namespace) -> int:
     from nvmf.lab.errors import LabError
     from nvmf.lab.live import clock
     from nvmf.lab.plan import loads, seconds
+    from nvmf.lab.profiles import PROFILES
 
+    if args.profile is not None and args.profile not in PROFILES:
+        raise UsageError(f"there is no profile {args.profile!r}: {', '.join(PROFILES)}")
     try:
         lab = load(Path(args.file), args.profile)
     except LabError as error:
