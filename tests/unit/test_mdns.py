@@ -199,8 +199,7 @@ async def test_a_long_name(name: str) -> None:
     network = AsyncZeroconf(interfaces=["127.0.0.1"])
     names = set()
     for whole in (name, name[:-1] + "8"):
-        announcer = mdns.Announcer(whole, NQN, lambda: "roce")
-        info = announcer._service(Port(1, ADDRESS, 65535))
+        info = mdns.Announcer(whole, NQN, lambda: "roce")._service(Port(1, ADDRESS, 65535))
         assert info is not None
         assert info.name.startswith(name[:12])
         names.add(info.name)

@@ -190,8 +190,9 @@ def keys(data: bytes, count: int) -> tuple[int, ...]:
 
 def encode_keys(values: Iterable[int]) -> bytes:
     """Encode keys as the data of a command; raise ValueError for a number that is no key."""
-    keys = tuple(values)
-    for key in keys:
+    encoded = bytearray()
+    for key in values:
         if not 0 <= key < 1 << 64:
             raise ValueError(f"a reservation key has 64 bits: {key} does not fit")
-    return b"".join(key.to_bytes(8, "little") for key in keys)
+        encoded += key.to_bytes(8, "little")
+    return bytes(encoded)
