@@ -243,13 +243,24 @@ class StatusError(Error):
         retry = ", do not retry" if self.dnr else ""
         return f"(SCT {self.status >> 8:x}h, SC {self.status & 0xFF:02x}h{retry})"
 
-    def __str__(self) -> str:
+    @property
+    def answer(self) -> str:
+        """The detail, and the status that the controller sends or has sent."""
         text = f"{self.name} {self.code_text}"
         return f"{self.detail}: {text}" if self.detail else text
 
+    def __str__(self) -> str:
+        return self.answer
+
 
 class DecodeError(StatusError):
-    """Bytes could not be decoded as the expected structure."""
+    """Bytes could not be decoded as the expected structure.
+
+    As a sentence it has no status: on a host, no controller has sent one.
+    """
 
     def __init__(self, detail: str, status: int = Status.INVALID_FIELD) -> None:
         super().__init__(status, detail)
+
+    def __str__(self) -> str:
+        return self.detail
