@@ -153,6 +153,25 @@ def test_disconnect_of_a_queue_that_is_locked() -> None:
     assert io.leaving
 
 
+def test_authentication_after_disconnect() -> None:
+    """The queue takes no commands, however far the authentication is."""
+    one = bench()
+    queue = connected(one)
+    authenticate(one, queue)
+    one.do(queue, commands.property_set(Property.CC, ENABLED))
+    io = one.queue(1, 128)
+    one.connect(io, cntlid=1)
+    host = HostAuth(Parties(HOST, NQN), Key.parse(KEY), None)
+    negotiate = host.outgoing()
+    assert negotiate is not None
+    assert send(one, io, negotiate).status == 0
+    assert one.do(io, commands.disconnect()).status == 0
+    ended = calls(io)[:]
+    assert receive(one, io).status == Status.COMMAND_SEQUENCE_ERROR | DNR
+    assert send(one, io, negotiate).status == Status.COMMAND_SEQUENCE_ERROR | DNR
+    assert calls(io) == ended
+
+
 def test_failure_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     one = bench()
     queue = connected(one)
