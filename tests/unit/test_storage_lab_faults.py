@@ -67,7 +67,7 @@ def test_faults_are_kept_and_marked(tmp_path: Path, fio: Path, fio_engine: Path)
         assert isinstance(end, int)
         assert isinstance(hits, int)
         assert 1500 <= begin < end
-        assert hits >= 1
+        assert hits >= 1, (events, rows(out, "SELECT * FROM sample"), done.stderr)
     assert all(end is None for said, _, end, _ in events if said != "commands hang")
     (counted,) = rows(out, "SELECT target_counters FROM round LIMIT 1")
     assert set(json.loads(str(counted[0]))) == {"errors", "media_errors", "throttled", "flushes"}
