@@ -86,6 +86,16 @@ def connected(one: Bench) -> Queue:
     return queue
 
 
+def locked_io(one: Bench) -> tuple[Queue, Queue]:
+    """Return the admin queue of an enabled controller, and an I/O queue that must authenticate."""
+    admin = connected(one)
+    authenticate(one, admin)
+    one.do(admin, commands.property_set(Property.CC, ENABLED))
+    io = one.queue(1, 128)
+    one.connect(io, cntlid=1)
+    return admin, io
+
+
 @pytest.mark.parametrize("mutual", [False, True])
 def test_a_whole_association(mutual: bool, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nvmf.target")
@@ -133,22 +143,14 @@ def test_nothing_else_runs_before(sqe: bytes) -> None:
 
 def test_enabling_the_controller_enables_no_queue_that_is_locked() -> None:
     one = bench()
-    admin = connected(one)
-    authenticate(one, admin)
-    one.do(admin, commands.property_set(Property.CC, ENABLED))
-    io = one.queue(1, 128)
-    one.connect(io, cntlid=1)
+    admin, io = locked_io(one)
     one.do(admin, commands.property_set(Property.CC, ENABLED))
     assert ("enable", True) not in calls(io)
 
 
 def test_disconnect_of_a_queue_that_is_locked() -> None:
     one = bench()
-    admin = connected(one)
-    authenticate(one, admin)
-    one.do(admin, commands.property_set(Property.CC, ENABLED))
-    io = one.queue(1, 128)
-    one.connect(io, cntlid=1)
+    _, io = locked_io(one)
     assert one.do(io, commands.disconnect()).status == 0
     assert io.leaving
 
@@ -156,11 +158,7 @@ def test_disconnect_of_a_queue_that_is_locked() -> None:
 def test_authentication_after_disconnect() -> None:
     """The queue takes no commands, however far the authentication is."""
     one = bench()
-    queue = connected(one)
-    authenticate(one, queue)
-    one.do(queue, commands.property_set(Property.CC, ENABLED))
-    io = one.queue(1, 128)
-    one.connect(io, cntlid=1)
+    _, io = locked_io(one)
     host = HostAuth(Parties(HOST, NQN), Key.parse(KEY), None)
     negotiate = host.outgoing()
     assert negotiate is not None
@@ -169,6 +167,7 @@ def test_authentication_after_disconnect() -> None:
     ended = calls(io)[:]
     assert receive(one, io).status == Status.COMMAND_SEQUENCE_ERROR | DNR
     assert send(one, io, negotiate).status == Status.COMMAND_SEQUENCE_ERROR | DNR
+    assert one.do(io, commands.disconnect()).status == Status.COMMAND_SEQUENCE_ERROR | DNR
     assert calls(io) == ended
 
 
@@ -188,11 +187,7 @@ def test_failure_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_failed_again_takes_the_queue_away() -> None:
     one = bench()
-    admin = connected(one)
-    authenticate(one, admin)
-    one.do(admin, commands.property_set(Property.CC, ENABLED))
-    io = one.queue(1, 128)
-    one.connect(io, cntlid=1)
+    admin, io = locked_io(one)
     authenticate(one, io)
     assert authenticate(one, io).error is None
     authenticate(one, io, dhchap.key_text(b"x" * 32))

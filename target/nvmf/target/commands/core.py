@@ -238,12 +238,12 @@ class Core:
             controller.last_seen = request.now
         check_flags(request.sqe)
         authentication.check(queue, request.sqe)
+        if controller is not None and queue in controller.deleted:
+            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the host has deleted the queue")
         if opcode == AdminOpcode.FABRICS:
             return fabrics.handle(self, queue, request)
         if controller is None:
             raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "Connect is required first")
-        if queue in controller.deleted:
-            raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the host has deleted the queue")
         if queue.qid == 0:
             discovering = controller.subsystem.discovery
             handlers = self._discovery_handlers if discovering else admin.ADMIN_HANDLERS

@@ -206,8 +206,6 @@ def handle(registry: Registry, queue: Queue, request: Request) -> Completion:
         return property_get(controller, request)
     if fctype == FabricsType.PROPERTY_SET and queue.qid == 0:
         return property_set(controller, request)
-    if queue in controller.deleted:
-        raise StatusError(Status.COMMAND_SEQUENCE_ERROR, "the host has deleted the queue")
     if fctype == FabricsType.AUTHENTICATION_SEND:
         return authentication.send(controller, queue, request)
     if fctype == FabricsType.AUTHENTICATION_RECEIVE:
