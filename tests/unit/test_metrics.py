@@ -122,9 +122,6 @@ def test_no_names_at_all() -> None:
     assert hosts.totals()[OTHER]["read_bytes"] == 4096
 
 
-# ---- the exposition ----
-
-
 def test_a_host_with_the_name_of_all_others() -> None:
     """A host may have any name: no counter decreases."""
     hosts = Hosts(2)
