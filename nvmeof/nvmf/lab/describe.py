@@ -86,7 +86,7 @@ def to_json(lab: Lab) -> str:
     return json.dumps(lab.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
 
 
-def _profile(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
     """Return the ready profile with this name; raise LabError."""
     try:
         return PROFILES[name]
@@ -97,7 +97,7 @@ def _profile(name: str) -> Profile:
 def _completed(data: Table, profile: str | None) -> Table:
     if profile is None:
         return data
-    ready = _profile(profile)
+    ready = find_profile(profile)
     made = dict(data)
     made.setdefault("workload", ready.workloads)
     given = made.get("method", {})

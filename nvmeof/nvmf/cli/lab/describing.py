@@ -52,16 +52,26 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("directory", metavar="DIR", help="results directory")
 
 
+def known_profile(name: str | None) -> None:
+    """Raise UsageError if there is no such profile; None is the absence of a name."""
+    from nvmf.lab.describe import find_profile
+    from nvmf.lab.errors import LabError
+
+    try:
+        if name is not None:
+            find_profile(name)
+    except LabError as error:
+        raise UsageError(str(error)) from None
+
+
 def check(args: argparse.Namespace) -> int:
     """Check a description."""
     from nvmf.lab.describe import load
     from nvmf.lab.errors import LabError
     from nvmf.lab.live import clock
     from nvmf.lab.plan import loads, seconds
-    from nvmf.lab.profiles import PROFILES
 
-    if args.profile is not None and args.profile not in PROFILES:
-        raise UsageError(f"there is no profile {args.profile!r}: {', '.join(PROFILES)}")
+    known_profile(args.profile)
     try:
         lab = load(Path(args.file), args.profile)
     except LabError as error:

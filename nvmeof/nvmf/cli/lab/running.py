@@ -20,6 +20,7 @@ from nvmf.cli.base import (
     UsageError,
     add_command,
 )
+from nvmf.cli.lab.describing import known_profile
 
 if TYPE_CHECKING:
     from nvmf.lab.model import Lab
@@ -198,10 +199,8 @@ def _report(results: Results) -> None:
 def _described(args: argparse.Namespace) -> Lab:
     """Return the description that the arguments specify."""
     from nvmf.lab.describe import from_dict, from_profile, load, system_of, to_json
-    from nvmf.lab.profiles import PROFILES
 
-    if args.profile is not None and args.profile not in PROFILES:
-        raise UsageError(f"there is no profile {args.profile!r}: {', '.join(PROFILES)}")
+    known_profile(args.profile)
     if args.file:
         if args.system:
             raise UsageError("--system is for a profile: add systems to the description instead")
