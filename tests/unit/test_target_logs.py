@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from nvmf.spec.cm import CmRejectError, CmStatus
-from nvmf.spec.status import Status, StatusError
+from nvmf.spec.status import NvmStatus, Status, StatusError
 from nvmf.target.logs import limit
 from nvmf.target.logs.fields import fields_of
 from nvmf.target.logs.formats import JsonFormatter, PrefixFormatter, TextFormatter
@@ -58,6 +58,8 @@ def test_a_queue_brings_its_fields() -> None:
 def test_a_refusal_brings_its_status() -> None:
     error = StatusError(Status.CONNECT_INVALID_HOST, "no")
     assert fields_of(line("%s", error)) == {"status": "Connect Invalid Host"}
+    of_io = StatusError.from_wire(NvmStatus.COMMAND_SIZE_LIMIT_EXCEEDED, io=True)
+    assert fields_of(line("%s", of_io)) == {"status": "Command Size Limit Exceeded"}
     refused = CmRejectError(CmStatus.INVALID_QID, "no")
     found = fields_of(line("%s", refused, peer="[::1]:5", other=1))
     assert found == {"peer": "[::1]:5", "status": "Invalid Queue ID"}

@@ -265,8 +265,8 @@ class Core:
         refused = queue.controller is None
         level = logging.WARNING if refused else logging.INFO
         last = " (further ones are only counted)" if count == _LOGGED_ERRORS else ""
-        what = command_name(queue, command)
-        log.log(level, "%s: %s refused: %s%s", queue, what, error.answer, last)
+        what, status = command_name(queue, command), {"status": error.name}
+        log.log(level, "%s: %s refused: %s%s", queue, what, error.answer, last, extra=status)
 
     def closed(self, queue: Queue) -> list[tuple[Request, Completion]]:
         """Handle the end of a connection; return the commands that end with it.

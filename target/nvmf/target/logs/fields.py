@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from nvmf.spec.cm import CmRejectError
-from nvmf.spec.status import StatusError, status_name
+from nvmf.spec.status import StatusError
 from nvmf.target.io.ports import where
 from nvmf.target.model.controller import Controller
 from nvmf.target.model.queue import Queue
@@ -30,7 +30,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
                 found |= _of_queue(argument.admin)
                 del found["qid"]
             case StatusError():
-                found["status"] = status_name(argument.code)
+                found["status"] = argument.name
             case CmRejectError():
                 found["status"] = argument.status.title
     found |= {name: record.__dict__[name] for name in NAMES if name in record.__dict__}
