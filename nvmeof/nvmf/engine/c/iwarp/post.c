@@ -101,7 +101,7 @@ static int post_one(struct iw_stream *s, const struct ibv_send_wr *wr, bool sign
 		w->inline_data = w->stable = true;
 	}
 	if (w->rdmap == RDMAP_WRITE && num_sge && !w->inline_data)
-		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length, FETCH_SECOND);
+		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length, FETCH_THIRD);
 	if (w->wc_opcode == IBV_WC_SEND)
 		w->msn = ++s->tx.send_msn;
 	else if (w->rdmap == RDMAP_READ_REQ)

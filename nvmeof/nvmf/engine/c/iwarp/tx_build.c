@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) void fetch_payload(const struct iw_
 	else if (!b->at.off)	/* once, whatever the size of its segments */
 		sge = iw_sq_sge(s, b->at.sq);
 	if (sge)
-		fetch_to_send((const void *)(uintptr_t)sge->addr, sge->length, FETCH_THIRD);
+		fetch_to_send((const void *)(uintptr_t)sge->addr, sge->length, FETCH_FOURTH);
 }
 
 static void work_header(struct iw_stream *s, struct tx_batch *b, const struct iw_swr *wr, uint32_t len,

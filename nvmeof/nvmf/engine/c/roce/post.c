@@ -135,8 +135,8 @@ static int post_one(struct ro_qp *qp, const struct ibv_send_wr *wr)
 		w.inline_data = true;
 	}
 	if (w.kind == RO_WRITE && num_sge && !w.inline_data) {
-		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length, FETCH_SECOND);
 		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length, FETCH_THIRD);
+		fetch_to_send((const void *)(uintptr_t)wr->sg_list[0].addr, wr->sg_list[0].length, FETCH_FOURTH);
 	}
 	r->sq[slot] = w;
 	r->head++;

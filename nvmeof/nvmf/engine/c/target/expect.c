@@ -31,6 +31,14 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 		expect_bytes(ns->store->map + offset, length);
 }
 
+static void expect_read(const struct target_namespace *ns, const struct nvme_sqe *sqe, uint64_t slba)
+{
+	const size_t length = ((size_t)(sqe->cdw12 & 0xffff) + 1) << ns->block_shift;
+
+	if (slba < atomic_load_explicit(&ns->blocks, memory_order_relaxed))
+		fetch_to_send(ns->store->map + (slba << ns->block_shift), length, FETCH_FIRST);
+}
+
 /* Nothing in the capsule has been checked yet. */
 static void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
 {
@@ -49,7 +57,11 @@ static void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe 
 	slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
 	if (ns->latched)
 		latch_expect(qp->reactor, ns, slba);
-	if (ns->memory && sqe->opc == NVME_OPC_WRITE && sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
+	if (!ns->memory)
+		return;
+	if (sqe->opc == NVME_OPC_READ)
+		expect_read(ns, sqe, slba);
+	else if (sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
 		expect_written(ns, sqe, slba);
 }
 

@@ -100,7 +100,7 @@ static void read_in_place(struct target_request *req, const struct ns_window *wi
 
 	req->source = window->base + (req->offset & window->mask);
 	req->source_lkey = window->lkey;
-	fetch_to_send(req->source, req->length, FETCH_FIRST);	/* sent after all commands of this iteration have begun */
+	fetch_to_send(req->source, req->length, FETCH_SECOND);	/* sent after all commands of this iteration have begun */
 	request_respond(req, status);
 }
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The parts of a payload, in the order in which they are read. */
-enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD };
+/* The parts of a payload, in the order in which they are read; the first one while earlier commands run. */
+enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD, FETCH_FOURTH };
 
 /*
  * Whether the processor waits with prefetches that it has no room for, as Intel's do.  There data goes to the second cache:
@@ -21,13 +21,13 @@ enum fetch_part { FETCH_FIRST, FETCH_SECOND, FETCH_THIRD };
 extern bool fetch_waits;
 
 /*
- * The memory need not be readable.  Nothing behind the third part: the processor continues without help.  gcc drops calls
+ * The memory need not be readable.  Nothing behind the fourth part: the processor continues without help.  gcc drops calls
  * of a function that does nothing else, so this and the functions around it are inlined.
  */
 static inline __attribute__((always_inline)) void fetch_to_send(const void *at, size_t length, enum fetch_part part)
 {
 	enum { LINE_SIZE = 64 };
-	static const unsigned char bounds[2][4] = { { 0, 16, 32, 48 }, { 0, 12, 28, 64 } };	/* in lines, measured */
+	static const unsigned char bounds[2][5] = { { 0, 0, 16, 32, 48 }, { 0, 8, 16, 28, 48 } };	/* in lines, measured */
 	const size_t begin = (size_t)bounds[fetch_waits][part] * LINE_SIZE;
 	size_t end = (size_t)bounds[fetch_waits][part + 1] * LINE_SIZE;
 
