@@ -39,40 +39,54 @@ static void expect_read(const struct target_namespace *ns, const struct nvme_sqe
 		fetch_to_send(ns->store->map + (slba << ns->block_shift), length, FETCH_FIRST);
 }
 
-/* Nothing in the capsule has been checked yet. */
-static void expect_capsule(const struct target_qpair *qp, const struct nvme_sqe *sqe)
+/* Find what a Read or Write will use.  Nothing in the capsule has been checked yet. */
+static const struct target_namespace *expect_find(struct reactor *reactor, const struct ibv_wc *wc,
+						  const struct nvme_sqe **sqe, uint64_t *slba)
 {
+	const struct recv *recv = wr_of(wc->wr_id);
+	const struct target_qpair *qp;
 	const struct target_nstable *table;
+
+	if (wr_kind(wc->wr_id) != WR_RECV || wc->status != IBV_WC_SUCCESS)
+		return NULL;
+	qp = recv->srq ? srq_find(reactor, recv->srq, wc->qp_num) : recv->qp;
+	*sqe = recv->sqe;
+	if (!qp || ((*sqe)->opc != NVME_OPC_READ && (*sqe)->opc != NVME_OPC_WRITE))
+		return NULL;
+	table = atomic_load_explicit(&qp->table, memory_order_acquire);
+	if (!table || (*sqe)->nsid > table->max_nsid)
+		return NULL;
+	*slba = (*sqe)->cdw10 | (uint64_t)(*sqe)->cdw11 << 32;
+	return atomic_load_explicit(&table->ns[(*sqe)->nsid], memory_order_acquire);
+}
+
+void expect_translation(struct reactor *reactor, const struct ibv_wc *wc)
+{
+	const struct nvme_sqe *sqe;
 	const struct target_namespace *ns;
 	uint64_t slba;
 
-	if (sqe->opc != NVME_OPC_READ && sqe->opc != NVME_OPC_WRITE)
+	if (!fetch_waits)
 		return;
-	table = atomic_load_explicit(&qp->table, memory_order_acquire);
-	if (!table || sqe->nsid > table->max_nsid)
-		return;
-	ns = atomic_load_explicit(&table->ns[sqe->nsid], memory_order_acquire);
+	ns = expect_find(reactor, wc, &sqe, &slba);
+	if (ns && ns->memory && sqe->opc == NVME_OPC_READ)
+		__builtin_prefetch(ns->store->map + (slba << ns->block_shift), 0, 2);
+}
+
+void expect_completion(struct reactor *reactor, const struct ibv_wc *wc)
+{
+	const struct nvme_sqe *sqe;
+	uint64_t slba;
+	const struct target_namespace *ns = expect_find(reactor, wc, &sqe, &slba);
+
 	if (!ns)
 		return;
-	slba = sqe->cdw10 | (uint64_t)sqe->cdw11 << 32;
 	if (ns->latched)
-		latch_expect(qp->reactor, ns, slba);
+		latch_expect(reactor, ns, slba);
 	if (!ns->memory)
 		return;
 	if (sqe->opc == NVME_OPC_READ)
 		expect_read(ns, sqe, slba);
 	else if (sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
 		expect_written(ns, sqe, slba);
-}
-
-void expect_completion(struct reactor *reactor, const struct ibv_wc *wc)
-{
-	const struct recv *recv = wr_of(wc->wr_id);
-	const struct target_qpair *qp;
-
-	if (wr_kind(wc->wr_id) != WR_RECV || wc->status != IBV_WC_SUCCESS)
-		return;
-	qp = recv->srq ? srq_find(reactor, recv->srq, wc->qp_num) : recv->qp;
-	if (qp)
-		expect_capsule(qp, recv->sqe);
 }

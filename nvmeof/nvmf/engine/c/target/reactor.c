@@ -87,6 +87,13 @@ static void flush(struct reactor *r)
 	} while (r->marked);
 }
 
+/* Begin to translate the addresses of a group of completions. */
+static void translate(struct reactor *r, int from, int n)
+{
+	for (int i = from; i < n && i < from + EXPECT_GROUP; i++)
+		expect_translation(r, &r->wc[i]);
+}
+
 /*
  * Returns whether there were other completions than those of responses, which cause no further work.  If the device has
  * trains, a turn takes what fills one: it is sent while the host and the next turn work, and what is left over for a
@@ -99,9 +106,12 @@ static bool poll_cq(struct reactor *r, struct reactor_cq *rcq)
 	int n = ibv_poll_cq(rcq->cq, most, r->wc);
 	int news = n;
 
+	translate(r, 0, n);
 	for (int i = 0; i < n && i < EXPECT_AHEAD; i++)
 		expect_completion(r, &r->wc[i]);
 	for (int i = 0; i < n; i++) {
+		if (i % EXPECT_GROUP == 0)
+			translate(r, i + EXPECT_GROUP, n);
 		if (i + EXPECT_AHEAD < n)
 			expect_completion(r, &r->wc[i + EXPECT_AHEAD]);
 		news -= completion_take(r, &r->wc[i]);

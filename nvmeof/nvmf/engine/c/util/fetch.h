@@ -27,7 +27,7 @@ extern bool fetch_waits;
 static inline __attribute__((always_inline)) void fetch_to_send(const void *at, size_t length, enum fetch_part part)
 {
 	enum { LINE_SIZE = 64 };
-	static const unsigned char bounds[2][5] = { { 0, 0, 16, 32, 48 }, { 0, 8, 16, 28, 48 } };	/* in lines, measured */
+	static const unsigned char bounds[2][5] = { { 0, 0, 16, 32, 48 }, { 0, 12, 24, 36, 56 } };	/* in lines, measured */
 	const size_t begin = (size_t)bounds[fetch_waits][part] * LINE_SIZE;
 	size_t end = (size_t)bounds[fetch_waits][part + 1] * LINE_SIZE;
 
