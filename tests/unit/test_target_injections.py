@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -135,6 +136,32 @@ async def test_which_queues_it_concerns(caplog: pytest.LogCaptureFixture) -> Non
             await call(lab.server, "target_remove_fault", id=9)
     assert "fault 9 begins, on purpose: commands are delayed, by 5 us" in caplog.text
     assert "fault 9 ends: its count is reached; it affected 3 of 7" in caplog.text
+
+
+class Watcher(logging.Handler):
+    """A log that calls a function with each line."""
+
+    def __init__(self, watch: Callable[[str], None]) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.watch(record.getMessage())
+
+
+async def test_a_fault_begins_before_its_line_is_written() -> None:
+    async with running(ALLOWED) as lab:
+        await lab.host()
+        io = await lab.io()
+        seen: list[bool] = []
+        watcher = Watcher(lambda line: seen.append("begins" in line and ("inject", 1) in io.calls))
+        log = logging.getLogger("nvmf.target")
+        log.addHandler(watcher)
+        try:
+            await call(lab.server, "target_add_fault", fault={"kind": "hang", "seconds": 1})
+        finally:
+            log.removeHandler(watcher)
+        assert any(seen)
 
 
 async def test_time_is_over_and_new_queues() -> None:

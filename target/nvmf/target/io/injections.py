@@ -156,10 +156,11 @@ class Injections:
             raise ServerError(f"there can be {MAX_LOST} lost paths at a time: remove one")
         self._number = one.number
         self._active[one.number] = one
+        self._apply_all()
         if config.seconds is not None:
             one.timer = loop.call_later(config.seconds, self._end, one, "its time is over")
+        # last: a log on a slow disk may take longer than the fault
         log.warning("fault %d begins, on purpose: %s", one.number, config.summary())
-        self._apply_all()
         return one
 
     def _relay(self, one: Injection, config: PortWireFault) -> ActiveFault:
