@@ -24,8 +24,6 @@ enum ro_id_state {
 	RO_ID_ENDED,
 };
 
-enum { RO_LISTEN_PORTS = 64 };
-
 struct ro_id {
 	union {
 		struct rdma_cm_id id;

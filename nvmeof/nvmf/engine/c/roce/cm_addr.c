@@ -198,17 +198,20 @@ static void listen_nowhere(struct ro_id *id)
 static int listen_everywhere(struct ro_id *id, bool six)
 {
 	struct ifaddrs *all;
+	size_t most = 1;
 	int rc = 0;
 
-	id->ports = calloc(RO_LISTEN_PORTS, sizeof(struct ro_port *));
-	if (!id->ports || getifaddrs(&all)) {
-		listen_nowhere(id);
+	if (getifaddrs(&all))
 		return -1;
-	}
+	for (struct ifaddrs *one = all; one; one = one->ifa_next)
+		most++;
+	id->ports = calloc(most, sizeof(struct ro_port *));
+	if (!id->ports)
+		rc = -1;
 	for (struct ifaddrs *one = all; one && !rc; one = one->ifa_next) {
 		union ro_addr a;
 
-		if (!one->ifa_addr || !ro_addr_set(&a, one->ifa_addr) || id->nports == RO_LISTEN_PORTS)
+		if (!one->ifa_addr || !ro_addr_set(&a, one->ifa_addr))
 			continue;
 		if (a.sa.sa_family == AF_INET6 ? !six || IN6_IS_ADDR_LINKLOCAL(&a.in6.sin6_addr) : six && id->afonly)
 			continue;
