@@ -164,6 +164,23 @@ static void case_flood(struct queue *other)
 		raw_close(&f.h[i], false);
 }
 
+/* Memory is fetched ahead before a command is checked: an address beyond all memory must not be computed. */
+static void case_far_blocks(struct queue *q)
+{
+	static const uint64_t far[] = { UINT64_MAX, UINT64_MAX - 0xffff, 1ull << 54, 1ull << 55, (32 << 20) / 512 };
+	const uint32_t blocks[] = { 1, 65536 };
+
+	for (unsigned i = 0; i < 2 * sizeof(far) / sizeof(far[0]); i++) {
+		uint64_t slba = far[i / 2];
+		uint32_t nlb = blocks[i % 2];
+		int read = run_io(q, 1, NVME_OPC_READ, slba, nlb, 0), written = run_io(q, 1, NVME_OPC_WRITE, slba, nlb, 0);
+
+		CHECK(read == (NVME_LBA_OUT_OF_RANGE | NVME_DNR) && written == read, "%u blocks from %#llx: %#x, %#x",
+		      nlb, (unsigned long long)slba, read, written);
+	}
+	CHECK(run_io(q, 0x7fffffff, NVME_OPC_READ, 0, 8, 0) == (NVME_INVALID_NAMESPACE | NVME_DNR), "a far namespace");
+}
+
 static void test_hostile(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 1000000, .buffer_size = 16384,
@@ -178,6 +195,7 @@ static void test_hostile(void)
 	case_reset_before_accept(q);
 	case_hold_buffers(q, false);
 	case_hold_buffers(q, true);
+	case_far_blocks(q);
 	case_greedy_reader(q);
 	case_flood(q);
 	queue_close(q);

@@ -31,12 +31,12 @@ static void expect_written(const struct target_namespace *ns, const struct nvme_
 		expect_bytes(ns->store->map + offset, length);
 }
 
-static void expect_read(const struct target_namespace *ns, const struct nvme_sqe *sqe, uint64_t slba)
+/* Memory that a Read begins with; NULL: none, or it is beyond the namespace, whatever its address would be. */
+static const uint8_t *expect_source(const struct target_namespace *ns, const struct nvme_sqe *sqe, uint64_t slba)
 {
-	const size_t length = ((size_t)(sqe->cdw12 & 0xffff) + 1) << ns->block_shift;
-
-	if (slba < atomic_load_explicit(&ns->blocks, memory_order_relaxed))
-		fetch_to_send(ns->store->map + (slba << ns->block_shift), length, FETCH_FIRST);
+	if (!ns->memory || sqe->opc != NVME_OPC_READ || slba >= atomic_load_explicit(&ns->blocks, memory_order_relaxed))
+		return NULL;
+	return ns->store->map + (slba << ns->block_shift);
 }
 
 /* Find what a Read or Write will use.  Nothing in the capsule has been checked yet. */
@@ -64,18 +64,21 @@ void expect_translation(struct reactor *reactor, const struct ibv_wc *wc)
 {
 	const struct nvme_sqe *sqe;
 	const struct target_namespace *ns;
+	const uint8_t *source;
 	uint64_t slba;
 
 	if (!fetch_waits)
 		return;
 	ns = expect_find(reactor, wc, &sqe, &slba);
-	if (ns && ns->memory && sqe->opc == NVME_OPC_READ)
-		__builtin_prefetch(ns->store->map + (slba << ns->block_shift), 0, 2);
+	source = ns ? expect_source(ns, sqe, slba) : NULL;
+	if (source)
+		__builtin_prefetch(source, 0, 2);
 }
 
 void expect_completion(struct reactor *reactor, const struct ibv_wc *wc)
 {
 	const struct nvme_sqe *sqe;
+	const uint8_t *source;
 	uint64_t slba;
 	const struct target_namespace *ns = expect_find(reactor, wc, &sqe, &slba);
 
@@ -83,10 +86,9 @@ void expect_completion(struct reactor *reactor, const struct ibv_wc *wc)
 		return;
 	if (ns->latched)
 		latch_expect(reactor, ns, slba);
-	if (!ns->memory)
-		return;
-	if (sqe->opc == NVME_OPC_READ)
-		expect_read(ns, sqe, slba);
-	else if (sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
+	source = expect_source(ns, sqe, slba);
+	if (source)
+		fetch_to_send(source, ((size_t)(sqe->cdw12 & 0xffff) + 1) << ns->block_shift, FETCH_FIRST);
+	else if (ns->memory && sqe->opc == NVME_OPC_WRITE && sqe->sgl.keyed.type == NVME_SGL_IN_CAPSULE)
 		expect_written(ns, sqe, slba);
 }
