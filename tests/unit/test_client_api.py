@@ -220,6 +220,8 @@ async def test_repr() -> None:
         with subsystem.register(bytearray(5)) as borrowed, subsystem.alloc(4096) as memory:
             assert repr(borrowed) == "<BorrowedMemory 5 bytes>"
             assert repr(memory) == "<KernelMemory 4096 bytes>"
+        with pytest.raises(ValueError, match=f"memory to allocate has 1 to .* not {1 << 70}"):
+            subsystem.alloc(1 << 70)
         assert repr(borrowed) == "<BorrowedMemory closed>"
         assert repr(memory) == "<KernelMemory closed>"
         *_, entry = await discover(lab.urls[0], device="iwarp")

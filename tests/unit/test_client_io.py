@@ -268,6 +268,9 @@ async def test_wrong_arguments(controller: Controller, small: Namespace) -> None
             await small.reservations.register(key)
     with pytest.raises(NvmeError, match=r"namespace 9 .*Invalid Namespace.*list-ns"):
         controller.namespace(9)
+    for length in (-1, 0, 1 << 63, 1 << 70):
+        with pytest.raises(ValueError, match=f"memory to allocate has 1 to .* not {length}"):
+            controller.alloc(length)
     with pytest.raises(ValueError, match="no option 'speed'"):
         connect(url(1) + "?speed=3")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ def whole(name: str, value: object) -> int:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"{name} is a whole number, not {value!r}") from None
+
+
+def memory_length(length: object) -> int:
+    """Return the length of memory to allocate; raise ValueError if no memory has it."""
+    found = whole("length", length)
+    if not 1 <= found <= sys.maxsize:
+        raise ValueError(f"memory to allocate has 1 to {sys.maxsize} bytes, not {found}")
+    return found
 
 
 def bytes_of(buffer: Buffer) -> memoryview:

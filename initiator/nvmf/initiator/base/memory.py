@@ -7,7 +7,7 @@ import ctypes
 import mmap
 from typing import TYPE_CHECKING
 
-from nvmf.initiator.base.arguments import bytes_of, whole
+from nvmf.initiator.base.arguments import bytes_of, memory_length
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -17,7 +17,7 @@ class KernelMemory(mmap.mmap):
     """Pages of memory; close() it.  A buffer itself (memoryview(memory))."""
 
     def __new__(cls, length: int) -> KernelMemory:
-        return super().__new__(cls, -1, whole("length", length))
+        return super().__new__(cls, -1, memory_length(length))
 
     def __repr__(self) -> str:
         return "<KernelMemory closed>" if self.closed else f"<KernelMemory {len(self)} bytes>"

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nvmf.engine import HostMemory
-from nvmf.initiator.base.arguments import whole, writable
+from nvmf.initiator.base.arguments import memory_length, whole, writable
 from nvmf.initiator.base.errors import ConnectionLost, NvmeError, OutcomeUnknown, QueueLost
 from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, Losses
@@ -141,7 +141,7 @@ class Controller:
 
     def alloc(self, length: int) -> HostMemory:
         """Return registered memory of length bytes, for transfers without a copy; close() it."""
-        return self._pool.device.alloc(whole("length", length))
+        return self._pool.device.alloc(memory_length(length))
 
     def register(self, buffer: Buffer) -> HostMemory:
         """Register a writable buffer, for transfers without a copy; close() the registration.
