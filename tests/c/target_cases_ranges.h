@@ -94,12 +94,51 @@ static void case_latch_cost(void)
 	CHECK(latch_cost_after(cost, 1000) == 1000, "and no longer when they are short again");
 }
 
+static struct target_namespace *verify_namespace(uint32_t block_size, struct store **store)
+{
+	const struct store_options ram = { .kind = "ram", .size = 8 << 20, .block_size = block_size };
+	const struct target_limits wide = { .bandwidth = 1ull << 40 };
+	struct target_namespace *ns;
+	char err[256];
+
+	*store = store_fault(store_open(&ram, err, sizeof(err)), NULL);
+	ns = target_namespace_create(lab.target, 3, *store, err, sizeof(err));
+	target_namespace_limits(ns, &wide);	/* a Verify is done in pieces */
+	target_nstable_set(lab.table, 3, ns);
+	return ns;
+}
+
+/* While the first piece of a Verify is read, its namespace is replaced by one with smaller blocks. */
+static void case_verify_replaced(struct queue *q, struct store *stores[2])
+{
+	const struct store_fault_options slow = { .ops = 1u << STORE_READ, .delay_us = 300000 };
+	const struct store_fault_options behind = { .ops = 1u << STORE_READ, .offset = 1024 * 512 };
+	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
+	struct target_namespace *old = verify_namespace(4096, &stores[0]);
+	int status;
+
+	store_fault_set(stores[0], &slow);
+	sqe.nsid = 3;
+	sqe.cdw12 = 1024 - 1;
+	queue_send(q, &sqe, NULL, 0);
+	CHECK(LAB_UNTIL(store_fault_hits(stores[0])), "the first piece is begun");
+	target_nstable_set(lab.table, 3, NULL);
+	verify_namespace(512, &stores[1]);
+	store_fault_set(stores[1], &behind);
+	lab.retired_count = 0;
+	status = queue_wait(q, sqe.cid);
+	CHECK(!status && !store_fault_hits(stores[1]), "the rest of its blocks is verified (%#x), and no others (%u)",
+	      status, (unsigned)store_fault_hits(stores[1]));
+	CHECK(LAB_UNTIL(lab.retired_count), "and the one before is free");
+	target_namespace_destroy(old);
+}
+
 static void test_ranges(void)
 {
 	struct target_options options = { .reactors = 1, .spin_us = 50 };
 	const struct store_options file = { .kind = "file", .path = lab_file, .block_size = 512 };
 	const struct store_options ram = { .kind = "ram", .size = 32 << 20, .block_size = 512 };
-	struct store *store, *healthy;
+	struct store *store, *healthy, *replaced[2];
 	struct queue *q, *other;
 	char err[256];
 
@@ -112,8 +151,11 @@ static void test_ranges(void)
 	case_latch_cost();
 	case_ranges(q, other, store);
 	case_ranges_gone(other, store);
+	case_verify_replaced(other, replaced);
 	lab_stop();
 	store_close(store);
+	store_close(replaced[0]);
+	store_close(replaced[1]);
 	store_close(healthy);
 }
 

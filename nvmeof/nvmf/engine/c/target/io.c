@@ -197,11 +197,11 @@ static void io_compare(struct target_request *req, const struct nvme_sqe *sqe)
  */
 static void verify_piece(struct target_request *req, const struct nvme_sqe *sqe)
 {
-	uint32_t rest = req->length - req->verified;
+	uint32_t before = req->verified << req->ns->block_shift, rest = req->length - before;
 	bool whole = rest <= VERIFY_PIECE || req->fenced ||
 		     !atomic_load_explicit(&req->ns->limited, memory_order_acquire);
 
-	req->offset += req->verified;
+	req->offset += before;
 	req->length = whole ? rest : VERIFY_PIECE;
 	req->unverified = rest - req->length;
 	if (req->unverified)
@@ -226,13 +226,13 @@ static void io_verify(struct target_request *req, const struct nvme_sqe *sqe)
 
 void io_verified(struct target_request *req)
 {
-	req->verified += req->length;
+	req->verified += req->length >> req->ns->block_shift;
 	if (!req->unverified) {
-		req->length = req->verified;
+		req->length = req->verified << req->ns->block_shift;
 		request_respond(req, NVME_SUCCESS);
 		return;
 	}
-	namespace_put(req);	/* its size and gates may have changed */
+	namespace_put(req);	/* its size and gates may have changed, or it is a different one, with other blocks */
 	req->state = REQUEST_BEGUN;
 	io_verify(req, &req->sqe);
 }

@@ -156,7 +156,7 @@ struct target_request {
 	uint32_t torn_blocks;
 	uint16_t torn_status;		/* with which a torn write ends; 0: its connection ends */
 	struct store_io io;
-	uint32_t verified, unverified;	/* bytes of a Verify in other pieces than the present one: before and after it */
+	uint32_t verified, unverified;	/* blocks of a Verify before its present piece, and bytes after it */
 	uint32_t step, steps;
 	uint32_t step_share;		/* of qp->range_bytes, or what it waits for */
 	uint64_t step_done;		/* bytes of this step that are done, if it is done in pieces */
