@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from nvmf.cli.main import main
+from nvmf.initiator import ConnectionLost
 from nvmf.initiator.sync import connect
 from nvmf.target.sync import serve as serve_sync
 from support.clientlab import config
@@ -68,6 +69,35 @@ def test_mirror_and_log(capsys: pytest.CaptureFixture[str]) -> None:
         said = capsys.readouterr().out
         assert "log of 3, quorum 3" in said
         assert "mirror" not in said
+
+
+@pytest.mark.parametrize("load", ["mirror", "log", "resync"])
+def test_one_namespace_in_two_ways(capsys: pytest.CaptureFixture[str], load: str) -> None:
+    words = ["--force", "--runtime", "100ms", "--iodepth", "1", "--bs", "4k", "--load", load]
+    with serve_sync(ram="4MiB") as one, connect(one.url) as controller:
+        controller.namespace(1).write(0, b"1" * 512)
+        for other in (one.url.replace("127.0.0.1", "localhost"), f"{one.url}?queues=1"):
+            assert bench(*words, one.url, other) == 1
+            said = capsys.readouterr().err
+            assert f"{one.url} and namespace 1 of {other} are the same" in said
+            assert "Traceback" not in said
+        assert controller.namespace(1).read(0, 1) == b"1" * 512  # not used, and not reserved
+
+
+def test_errors_of_several_tasks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come in a group; the first one is the reason, as a sentence."""
+
+    async def fail(*_: object) -> None:
+        lost = ConnectionLost("the target went away")
+        raise ExceptionGroup("tasks", [ExceptionGroup("more tasks", [lost])])
+
+    monkeypatch.setattr("nvmf.cli.pmem.replicas.measure_all", fail)
+    assert bench("--force", WHERE) == 1
+    said = capsys.readouterr().err
+    assert "bench-replicas: the target went away" in said
+    assert "Traceback" not in said
 
 
 def test_many_writes_of_one_call(capsys: pytest.CaptureFixture[str]) -> None:

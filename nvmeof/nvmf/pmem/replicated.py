@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
 from nvmf.pmem.figures import Figures, compared
 from nvmf.pmem.logbench import measure_log
@@ -20,7 +21,7 @@ from nvmf.pmem.replicaload import Run
 from nvmf.pmem.replicarows import MirrorRow, ReplicaPlan, ReplicaResults, new_row
 from nvmf.pmem.resync import measure_resync
 from nvmf.pmem.wires import compare_with_wires, measure_wires, release
-from nvmf.replication import Mirror, NamespaceReplica
+from nvmf.replication import Mirror, NamespaceReplica, ReplicationError
 
 MANY = ", write_many"
 
@@ -116,6 +117,31 @@ async def _load(
 LOADS = ("mirror", "log", "resync")
 
 
+async def check_different(urls: Sequence[str]) -> None:
+    """Reserve each replica, and raise ReplicationError if that ends the reservation of another.
+
+    A target may be written in many ways: by its name or address, with its port or without, by any
+    of several addresses. Identifiers do not tell: those of targets with equal configurations are
+    equal.
+    """
+    held: list[NamespaceReplica] = []
+    lost: list[NamespaceReplica] = []
+    async with AsyncExitStack() as stack:
+        for url in urls:
+            replica = NamespaceReplica(url)
+            stack.push_async_callback(replica.close)
+            await replica.fence()
+            lost = [one for one in held if not await one.holds()]
+            if lost:
+                break
+            held.append(replica)
+    await release(urls)
+    if lost:
+        raise ReplicationError(
+            f"{lost[0].name} and {replica.name} are the same: each replica needs one of its own"
+        )
+
+
 async def measure_all(
     plan: ReplicaPlan,
     loads: Sequence[str],
@@ -124,9 +150,11 @@ async def measure_all(
 ) -> None:
     """Measure some of LOADS: see measure_mirror, measure_log and measure_resync.
 
-    Then the namespaces are free again: each replica has reserved its own for a random Host
-    Identifier, so that not even this host could use them.
+    No two URLs may lead to one namespace: see check_different. Afterwards the namespaces are free
+    again: each replica has reserved its own for a random Host Identifier, so that not even this
+    host could use them.
     """
+    await check_different(plan.urls)
     if "mirror" in loads:
         await measure_mirror(plan, results.mirrors, say)
     if "log" in loads:
