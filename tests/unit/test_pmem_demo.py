@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -130,6 +131,36 @@ def test_demo_on_roce(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     page = report.read_text()
     assert "--device roce" in page
     assert "on the embedded RoCEv2 device" in page
+
+
+@pytest.mark.parametrize("bad", ["absent/figures.md", "", "file/figures.md"])
+def test_a_report_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    """It is noticed before the demonstration begins."""
+    began = []
+    monkeypatch.setattr("nvmf.cli.pmem.demo.run", lambda *_, **__: began.append(1))
+    (tmp_path / "file").write_text("kept")
+    assert demo("--report", str(tmp_path / bad)) == 1
+    assert f"cannot write {tmp_path / bad}: " in capsys.readouterr().err
+    assert not began
+
+
+@pytest.mark.parametrize("name", ["new", "old", "pipe", "link"])
+def test_a_report_is_not_written_if_the_demonstration_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nvmf.cli.pmem.demo.run", fail)
+    (tmp_path / "old").write_text("kept")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    assert demo("--report", str(tmp_path / name)) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "old", "pipe"]
+    assert (tmp_path / "old").read_text() == "kept"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

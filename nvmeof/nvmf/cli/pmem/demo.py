@@ -82,6 +82,8 @@ def demo(args: argparse.Namespace) -> int:
     if not 30 <= args.records <= MAX_RECORDS:
         raise UsageError(f"--records must be 30 to {MAX_RECORDS}, not {args.records}")
     check_times(args)
+    if args.report is not None:
+        _check_report(Path(args.report))
     outcome, machine = Outcome(), Machine.this()
 
     async def work() -> int:
@@ -145,7 +147,25 @@ def _write(args: argparse.Namespace, outcome: Outcome, machine: Machine) -> None
     try:
         Path(args.report).write_text(text)
     except OSError as error:
-        raise CliError(f"cannot write {args.report}: {error.strerror}") from None
+        raise _not_written(args.report, error) from None
+
+
+def _check_report(path: Path) -> None:
+    """Raise CliError now, not after minutes, if the page cannot be written; change no file."""
+    known = path.exists()
+    if known and not (path.is_file() or path.is_dir()):
+        return  # such as a pipe: its reader would see an end
+    try:
+        with path.open("a"):
+            pass
+        if not known:
+            path.resolve().unlink()
+    except OSError as error:
+        raise _not_written(path, error) from None
+
+
+def _not_written(path: Path | str, error: OSError) -> CliError:
+    return CliError(f"cannot write {path}: {error.strerror}")
 
 
 def _print(args: argparse.Namespace, outcome: Outcome) -> None:
