@@ -6,8 +6,10 @@ goes to a namespace that may be a different one.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,6 +94,66 @@ async def test_many_that_cannot_be_used(responder: NvmeResponder, caplog: Any) -
             await one.refresh()
     assert caplog.text.count("cannot be used") == 9
     assert "991 further namespaces cannot be used" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["refused", "different"])
+async def test_namespaces_that_alternate(
+    responder: NvmeResponder, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """A target that identifies its namespaces, and then does not, or differently, fills no log."""
+    count, readings, spoilt = 40, 30, False
+
+    def listed(capsule: bytes) -> bytes:
+        if capsule[40] == 2:
+            after = int.from_bytes(capsule[4:8], "little")
+            return struct.pack(f"<{count - after}I", *range(after + 1, count + 1)).ljust(
+                4096, b"\0"
+            )
+        data = bytearray(identify(capsule))
+        if capsule[40] == NAMESPACE:
+            data[104:120] = bytes([1 + spoilt]) * 12 + capsule[4:8]
+        return bytes(data)
+
+    def hook(connection: Connection, capsule: bytes) -> bool:
+        if how != "refused" or not spoilt or capsule[0] != Admin.IDENTIFY or connection.qid:
+            return False
+        if capsule[40] != NAMESPACE:
+            return False
+        connection.complete(capsule, nvme.DNR | INTERNAL_ERROR)
+        return True
+
+    responder.identify = listed
+    responder.hook = hook
+    begin = time.monotonic()
+    async with client(responder) as one:
+        for _ in range(readings):
+            held = one.namespaces  # in use: they get no command until they are identified
+            assert len(held) == (0 if spoilt and how == "refused" else count)
+            spoilt = not spoilt
+            await one.refresh()
+    told = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    # of 8 readings at once, then of one in a minute, at most 8 namespaces and the number of others
+    readings_told = 9 + (time.monotonic() - begin) / 60
+    assert 9 <= len(told) <= readings_told * (18 if how == "refused" else 9)
+    assert f"{count - 8} further namespaces are no longer used as before" in caplog.text
+
+
+async def test_a_refusal_has_its_status(
+    responder: NvmeResponder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log of a target with a mirror it is a field."""
+    from nvmf.target.logs.fields import fields_of
+
+    responder.identify = two
+    refusing = Refusing(responder, NAMESPACE, 2)
+    async with client(responder) as one:
+        held = one.namespace(2)
+        refusing.status = INTERNAL_ERROR
+        for _ in range(2):
+            await one.refresh()
+        assert held.replaced
+    told = [each for each in caplog.records if "namespace 2" in each.getMessage()]
+    assert [fields_of(each) for each in told] == [{"status": "Internal Error"}] * 2
 
 
 async def test_other_namespaces_are_used(responder: NvmeResponder, caplog: Any) -> None:

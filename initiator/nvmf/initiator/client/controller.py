@@ -19,6 +19,7 @@ from nvmf.initiator.base.options import ConnectOptions
 from nvmf.initiator.base.retry import MAX_RETRIES, Losses
 from nvmf.initiator.base.state import State
 from nvmf.initiator.base.subscription import Subscription
+from nvmf.initiator.base.telling import Telling
 from nvmf.initiator.base.transport_id import TransportId
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EVENTS_TOLD, _EVENT_PAUSE = 16, 10.0
-"""Lines about events: a burst, and seconds for each further one; the others have level DEBUG."""
+"""Events that are logged at once, and seconds for each further one."""
 
 
 class Controller:
@@ -58,8 +59,7 @@ class Controller:
         """Its namespaces."""
         self._identifying = asyncio.Lock()
         self._callbacks: list[Callable[[AsyncEvent], object]] = []
-        self._telling = 0.0
-        """Time until which the lines about events so far count."""
+        self._telling = Telling(_EVENTS_TOLD, _EVENT_PAUSE)
 
     def __repr__(self) -> str:
         return f"<Controller {self.where.subnqn} at {self.where.endpoint}, {self.state.value}>"
@@ -312,18 +312,10 @@ class Controller:
             return b""
         return await inventory.read_about(session.admin, event)
 
-    def _tells(self) -> bool:
-        """Return whether an event is logged: a target without end of them must not fill a disk."""
-        now = asyncio.get_running_loop().time()
-        if self._telling - now > (_EVENTS_TOLD - 1) * _EVENT_PAUSE:
-            return False
-        self._telling = max(self._telling, now) + _EVENT_PAUSE
-        return True
-
     async def _on_event(self, session: Session, event: AsyncEvent) -> None:
-        tells = self._tells()
+        level = self._telling.level(logging.INFO)
         log.log(
-            logging.INFO if tells else logging.DEBUG,
+            level,
             "%s: asynchronous event: type %d, information %02xh, log page %02xh",
             self.where.subnqn,
             event.type,
@@ -335,7 +327,7 @@ class Controller:
             if inventory.tells_of(event):
                 await self._load_namespaces(session, inventory.changed(event, page))
         except NvmeError as error:
-            level = logging.WARNING if tells else logging.DEBUG
+            level = logging.WARNING if level == logging.INFO else level
             log.log(level, "%s: after an event: %s", self.where.subnqn, error)
         except QueueLost:
             raise

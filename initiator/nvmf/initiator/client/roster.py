@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from nvmf.initiator.base.geometry import identifiers
+from nvmf.initiator.base.telling import Telling
 from nvmf.initiator.client import inventory
 from nvmf.initiator.client.admin import Admin
 from nvmf.initiator.client.namespace import Namespace
@@ -20,7 +22,12 @@ from nvmf.spec.identify import IdentifyNamespace, NamespaceIds
 
 log = logging.getLogger(__name__)
 _TOLD = 8
-"""Namespaces of a reading that cannot be used and are logged one by one."""
+"""Namespaces of a reading that are logged one by one, of each kind of line."""
+_READINGS_TOLD, _READING_PAUSE = 8, 60.0
+"""Readings with something to log that are logged at once, and seconds for each further one."""
+
+_Line: TypeAlias = tuple[str, *tuple[object, ...]]
+"""Text and arguments of a line of the log."""
 
 
 class Roster:
@@ -41,6 +48,7 @@ class Roster:
         self._loading = asyncio.Lock()
         self._refused: dict[int, str] = {}
         """Why namespaces could not be used at the last reading."""
+        self._telling = Telling(_READINGS_TOLD, _READING_PAUSE)
 
     async def load(self, admin: Admin, serial: str, changed: set[int] | None = None) -> None:
         """Read the list of namespaces and their data (changed: of known ones, only of these).
@@ -56,41 +64,56 @@ class Roster:
         known = {nsid: (self.active[nsid].info, self.active[nsid].ids) for nsid in kept}
         found, failed = await inventory.read(admin, known)
         self._unread = False
-        self._tell({nsid: str(error) for nsid, error in failed.items()})
+        refused = [
+            ("namespace %d cannot be used: %s", nsid, error)
+            for nsid, error in failed.items()
+            if self._refused.get(nsid) != str(error)
+        ]
+        self._refused = {nsid: str(error) for nsid, error in failed.items()}
+        lost: list[_Line] = []
         before, self._serial = self._serial or serial, serial
         for nsid in self.active.keys() - found.keys():
             self._gone[nsid] = self.active.pop(nsid)
         for nsid, error in failed.items():
-            self._suspend(nsid, str(error))
+            lost += self._suspend(nsid, error)
         for nsid, (info, ids) in found.items():
             if ids is None and self._hidden(nsid, info):
-                self._suspend(nsid, "the controller no longer reports its identifiers")
+                lost += self._suspend(nsid, "the controller no longer reports its identifiers")
                 continue
             ids = ids or NamespaceIds()
-            self.active[nsid] = self._same(nsid, info, ids, before) or self._make(nsid, info, ids)
+            same, why = self._same(nsid, info, ids, before)
+            lost += why
+            self.active[nsid] = same or self._make(nsid, info, ids)
+        if refused or lost:
+            level = self._telling.level(logging.ERROR)
+            self._tell(min(level, logging.WARNING), refused, "cannot be used")
+            self._tell(level, lost, "are no longer used as before")
 
-    def _tell(self, refused: dict[int, str]) -> None:
-        """Log namespaces that cannot be used: at each reading only what has changed."""
-        fresh = [nsid for nsid, why in refused.items() if self._refused.get(nsid) != why]
-        for nsid in fresh[:_TOLD]:
-            log.warning("namespace %d cannot be used: %s", nsid, refused[nsid])
-        if len(fresh) > _TOLD:
-            log.warning(
-                "%s: %d further namespaces cannot be used", self._subnqn, len(fresh) - _TOLD
-            )
-        self._refused = refused
+    def _tell(self, level: int, lines: Sequence[_Line], what: str) -> None:
+        """Log the first lines, and how many namespaces the others are about."""
+        for text, *arguments in lines[:_TOLD]:
+            log.log(level, text, *arguments)
+        if len(lines) > _TOLD:
+            log.log(level, "%s: %d further namespaces %s", self._subnqn, len(lines) - _TOLD, what)
 
     def is_suspended(self, namespace: Namespace) -> bool:
         """Return whether a namespace may be usable once it is read again."""
         return bool(namespace.replaced) and self._gone.get(namespace.nsid) is namespace
 
-    def _suspend(self, nsid: int, why: str) -> None:
-        """Refuse the commands of a namespace until it is identified: it may be a different one."""
+    def _suspend(self, nsid: int, why: object) -> list[_Line]:
+        """Refuse the commands of a namespace until it is identified: it may be a different one.
+
+        Return what is to be logged.
+        """
         one = self.active.pop(nsid, None) or self._gone.get(nsid)
-        if one is not None:
-            self._gone[nsid] = one
-            one.replaced = f"namespace {nsid} of {self._subnqn} could not be identified: {why}"
-            log.error("%s", one.replaced)
+        if one is None:
+            return []
+        self._gone[nsid] = one
+        said = f"namespace {nsid} of {self._subnqn} could not be identified: {why}"
+        if one.replaced == said:
+            return []
+        one.replaced = said
+        return [("namespace %d of %s could not be identified: %s", nsid, self._subnqn, why)]
 
     def _hidden(self, nsid: int, info: IdentifyNamespace) -> bool:
         """Return whether identifiers of a known namespace are missing, without descriptors."""
@@ -102,17 +125,16 @@ class Roster:
 
     def _same(
         self, nsid: int, info: IdentifyNamespace, ids: NamespaceIds, serial: str
-    ) -> Namespace | None:
-        """Return the existing object of the namespace; None if there is none."""
+    ) -> tuple[Namespace | None, list[_Line]]:
+        """Return the existing object of the namespace, or None, and what is to be logged."""
         one = self.active.get(nsid) or self._gone.pop(nsid, None)
         if one is None:
-            return None
+            return None, []
         why = one.difference(info, ids)
         if not why and not one.identified and serial != self._serial:
             why = f"it has no identifier, and the serial number is {self._serial}, not {serial}"
         if why:
             one.replaced = f"namespace {nsid} of {self._subnqn} is not the same as before: {why}"
-            log.error("%s", one.replaced)
-            return None
+            return None, [("%s", one.replaced)]
         one.info, one.ids, one.replaced = info, ids, ""
-        return one
+        return one, []
