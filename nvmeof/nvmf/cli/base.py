@@ -172,6 +172,8 @@ class _Patient(io.RawIOBase):
 
 def printable(text: str) -> str:
     """Escape control characters in text from a peer, for output to a terminal."""
+    if text.isprintable():  # nearly always, and a discovery log has a million texts
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

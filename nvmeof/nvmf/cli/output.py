@@ -51,7 +51,7 @@ def print_fields(fields: Mapping[str, object], indent: str = "") -> None:
     fields = {name: value for name, value in fields.items() if value is not None}
     width = max((len(name) for name in fields), default=0)
     for name, value in fields.items():
-        text = bytes(value).hex() if isinstance(value, bytes) else str(value)
+        text = value.hex() if isinstance(value, bytes) else str(value)
         print(f"{indent}{name:<{width}} : {printable(text)}")
 
 

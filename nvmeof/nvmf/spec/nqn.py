@@ -24,6 +24,7 @@ _DOMAIN_FORM = re.compile(
 _UUID_FORM = re.compile(
     re.escape(UUID_NQN_PREFIX) + r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 )
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def validate_nqn(nqn: str) -> str:
@@ -40,7 +41,7 @@ def validate_nqn(nqn: str) -> str:
         raise ValueError("the NQN is empty")
     if size > MAX_NQN_BYTES:
         raise ValueError(f"NQN of {size} bytes is longer than {MAX_NQN_BYTES} bytes")
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in nqn):
+    if _CONTROL.search(nqn):
         raise ValueError(f"NQN {nqn!r} contains a control character")
     return nqn
 

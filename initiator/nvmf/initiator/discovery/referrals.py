@@ -136,7 +136,8 @@ async def follow(
         wanted: list[Ask[Opts]] = []
         names = []
         for place, how, name in level:
-            services = {(*address_key(place), name), (*address_key(place), place.subnqn)}
+            address = address_key(place)
+            services = {(*address, name), (*address, place.subnqn)}
             if seen.isdisjoint(services):
                 seen |= services
                 wanted.append(Ask(replace(place, options={}), how, now, most))
@@ -171,12 +172,14 @@ def _names(place: TransportId, entries: Iterable[DiscoveryEntry]) -> set[Service
 
     A log is believed about its own address only: others would not be asked otherwise.
     """
+    own = address_key(place)
     names: set[Service] = set()
     for entry in entries:
         if entry.subtype == SubsystemType.CURRENT_DISCOVERY:
             with suppress(ValueError):  # of a different transport
-                names.add((*address_key(place_of(entry)), entry.subnqn))
-    return {one for one in names if one[:2] == address_key(place)}
+                if address_key(place_of(entry)) == own:
+                    names.add((*own, entry.subnqn))
+    return names
 
 
 def _not_followed(why: str) -> ConnectionLost:
