@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 import nvmf.target
+from nvmf.initiator import ConnectionLost, ConnectOptions, TransportId
 from nvmf.initiator.base.identity import host_identity
+from nvmf.initiator.base.options import Backend
 from nvmf.pmem.platform import MethodRefused
 from nvmf.pmem.remote import MemoryMethod
 from nvmf.pmem.replica import RemoteMemoryReplica
@@ -20,10 +23,11 @@ from nvmf.replication import (
     LegState,
     Log,
     LogState,
+    NamespaceReplica,
     QuorumLost,
     ReplicaError,
 )
-from support.clientlab import config
+from support.clientlab import NQN, config
 
 HOST = "nqn.2026-11.io.example:writer"
 TEXT = config(f'store = "ram"\nsize = "1MiB"\nmemory = ["{HOST}"]')
@@ -78,6 +82,30 @@ async def test_this_host_needs_no_name() -> None:
             assert await replica.read(64, 192) == b"new" * 64
         finally:
             await replica.close()
+
+
+@pytest.mark.parametrize("options", [None, ConnectOptions(hostnqn=HOST)])
+@pytest.mark.parametrize("query", ["", f"?hostnqn={HOST}"])
+@pytest.mark.parametrize("backend", ["client", "kernel"])
+async def test_a_name_that_was_given(
+    monkeypatch: pytest.MonkeyPatch, options: ConnectOptions | None, query: str, backend: Backend
+) -> None:
+    """It is used; without one, the kernel's NQN follows from the Host Identifier of a replica."""
+    seen: list[ConnectOptions] = []
+
+    async def record(where: str, options: ConnectOptions | None = None, **changes: Any) -> None:
+        place = TransportId.of(where)
+        seen.append((options or ConnectOptions()).with_options({**place.options, **changes}))
+        raise ConnectionLost("not now")
+
+    monkeypatch.setattr("nvmf.replication.replica.connect", record)
+    options = (options or ConnectOptions()).with_options({"backend": backend})
+    replica = NamespaceReplica(f"nvme+rdma://192.0.2.1/{NQN}{query}", options=options)
+    with pytest.raises(ConnectionLost):
+        await replica.fence()
+    given = HOST if query or options.hostnqn else None
+    own = None if backend == "kernel" else host_identity().nqn
+    assert seen[0].hostnqn == (given or own)
 
 
 async def test_a_fenced_writer_is_told() -> None:

@@ -167,12 +167,12 @@ class NamespaceReplica:
     def hostnqn(self) -> str | None:
         """Return the NQN of this host, which targets list and have keys for.
 
-        Without it, the NQN would follow from the random Host Identifier. None for the kernel, which
-        refuses an NQN with a second identifier.
+        Without it, the NQN would follow from the random Host Identifier. For the kernel only one
+        that was given: it refuses an NQN with a second identifier.
         """
         known = (self._options or ConnectOptions()).with_options(TransportId.of(self._url).options)
         if known.backend == "kernel":
-            return None
+            return known.hostnqn
         return host_identity(known.hostnqn, known.hostid).nqn
 
     async def _take(self, disk: AnyNamespace, preempt: bool) -> None:
