@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from nvmf.cli.main import main
-from nvmf.initiator import ConnectionLost
 from nvmf.initiator.sync import connect
 from nvmf.target.sync import serve as serve_sync
 from support.clientlab import config
@@ -84,19 +84,27 @@ def test_one_namespace_in_two_ways(capsys: pytest.CaptureFixture[str], load: str
         assert controller.namespace(1).read(0, 1) == b"1" * 512  # not used, and not reserved
 
 
-def test_errors_of_several_tasks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("load", "when"), [("mirror", "replica, 4096"), ("log", "log of"), ("resync", "copies")]
+)
+def test_targets_that_are_lost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, load: str, when: str
 ) -> None:
-    """They come in a group; the first one is the reason, as a sentence."""
+    """The tasks of the load fail with it; the first error is the reason, as a sentence."""
+    words = ["--force", "--runtime", "30s", "--iodepth", "4", "--bs", "4k", "--load", load]
+    with contextlib.ExitStack() as stack:
+        urls = [stack.enter_context(serve_sync(ram="4MiB")).url for _ in range(2)]
 
-    async def fail(*_: object) -> None:
-        lost = ConnectionLost("the target went away")
-        raise ExceptionGroup("tasks", [ExceptionGroup("more tasks", [lost])])
+        def say(what: str) -> None:
+            if when in what:
+                ending.start()
 
-    monkeypatch.setattr("nvmf.cli.pmem.replicas.measure_all", fail)
-    assert bench("--force", WHERE) == 1
+        ending = threading.Timer(0.3, stack.close)
+        monkeypatch.setattr("nvmf.cli.pmem.replicas._say", say)
+        assert bench(*words, *urls) == 1
+        ending.join()
     said = capsys.readouterr().err
-    assert "bench-replicas: the target went away" in said
+    assert "nvmeof pmem bench-replicas: " in said
     assert "Traceback" not in said
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of one operation, which are all waited for."""
+"""Tasks that belong together: the parts of one operation, and those of a load."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,3 +25,13 @@ async def all_of(work: Sequence[Awaitable[T]]) -> list[T]:
     if failures:
         raise failures[0]
     return [task.result() for task in tasks]
+
+
+async def load_of(work: Iterable[Coroutine[object, object, None]]) -> None:
+    """Run all; when one fails, cancel the others, and raise the failure itself, not a group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(one)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from nvmf.pmem.figures import Figures, cpu_of, of_latencies, own_cpu
+from nvmf.pmem.gathering import load_of
 from nvmf.pmem.replicarows import ReplicaPlan
 
 Operation = Callable[[], Awaitable[None]]
@@ -40,9 +40,7 @@ class Run:
                 await (read if reads and read is not None else write)()
                 took[reads] += [time.monotonic() - start] * self.each
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self.depth):
-                group.create_task(repeat())
+        await load_of(repeat() for _ in range(self.depth))
         seconds = time.monotonic() - began
         cpu, after = own_cpu() - cpu, cpu_of(self.plan.processes)
         spent = None if after is None or targets is None else after - targets

@@ -8,12 +8,12 @@ of the machine changes from minute to minute.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Callable
 from statistics import median
 
+from nvmf.pmem.gathering import load_of
 from nvmf.pmem.replicarows import ReplicaPlan, ResyncRow
 from nvmf.replication import Mirror, NamespaceReplica, Replica
 from nvmf.replication.machine import ReplicaError
@@ -136,9 +136,7 @@ class _Pairs:
                 over |= time.monotonic() >= until
                 over |= until_clean and not done % 32 and not self._lagging()
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._depth):
-                group.create_task(write())
+        await load_of(write() for _ in range(self._depth))
         return done / (time.monotonic() - began)
 
 
@@ -169,7 +167,5 @@ async def _copy_for(source: Replica, target: Replica, chunks: int, seconds: floa
             copied += _CHUNK
             number += _CHUNKS
 
-    async with asyncio.TaskGroup() as group:
-        for number in range(_CHUNKS):
-            group.create_task(work(number))
+    await load_of(map(work, range(_CHUNKS)))
     return copied / (time.monotonic() - began)

@@ -108,22 +108,12 @@ def bench(args: argparse.Namespace) -> int:
     async def work() -> int:
         try:
             await measure_all(plan, args.load, results, _say)
-        except (OSError, ReplicationError, BaseExceptionGroup) as failed:
-            # Not except*: what that raises for a group of errors is a group again.
-            error = _first(failed)
-            if not isinstance(error, OSError | ReplicationError):
-                raise
+        except (OSError, ReplicationError) as error:
             raise CliError(getattr(error, "strerror", None) or str(error)) from None
         _print(args, plan, results)
         return EXIT_OK
 
     return run_async(work())
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _plan(args: argparse.Namespace) -> ReplicaPlan:
