@@ -128,6 +128,37 @@ static void case_limit_verify_pieces(struct queue *q, struct queue *modest, stru
 	CHECK(!run_io(modest, 2, NVME_OPC_READ, 0, 8, 4096), "and holds nothing");
 }
 
+/* The pieces of a mapped file are read at once, one in the call of the other: each is charged, and has its turn. */
+static void case_limit_verify_mapped(struct queue *q)
+{
+	char path[] = "/dev/shm/nvmf-target-verify-XXXXXX";
+	int fd = mkstemp(path);
+	const struct target_limits slow = { .bandwidth = 100 << 20, .burst_ms = 1 };
+	struct store_options pmem = { .kind = "pmem", .path = path, .block_size = 512 };
+	struct nvme_sqe sqe = sqe_new(q, NVME_OPC_VERIFY, 0, 0);
+	struct target_namespace *ns = NULL;
+	struct store *store = NULL;
+	int status;
+
+	if (fd >= 0 && !ftruncate(fd, 32 << 20))
+		ns = lab_namespace(3, &pmem, &store);
+	if (!CHECK(ns && store->map, "a mapped file"))
+		return;
+	target_namespace_limits(ns, &slow);
+	sqe.nsid = 3;
+	sqe.cdw12 = (32 << 20) / 512 - 1;
+	status = queue_run(q, &sqe, NULL, 0);
+	CHECK(!status && throttled(ns) > 2, "its pieces wait for the limit: %u times (%#x)", (unsigned)throttled(ns),
+	      status);
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, 3, NULL);
+	LAB_UNTIL(lab.retired_count == 1);
+	target_namespace_destroy(ns);
+	store_close(store);
+	close(fd);
+	unlink(path);
+}
+
 static void case_limit_gate(struct queue *q, struct target_namespace *ns)
 {
 	struct target_gate gate = { .write = GATE_W }, none = { 0 };
@@ -232,6 +263,7 @@ static void test_limits(void)
 	modest = queue_open(2, 32, 4096);
 	case_limit_verify(q, ns);
 	case_limit_verify_pieces(q, modest, two);
+	case_limit_verify_mapped(q);
 	case_limit_turns(q, modest, ns);
 	case_limit_directions(q, modest, ns);
 	case_limit_gate(q, ns);

@@ -234,6 +234,7 @@ void io_verified(struct target_request *req)
 	}
 	namespace_put(req);	/* its size and gates may have changed, or it is a different one, with other blocks */
 	req->state = REQUEST_BEGUN;
+	req->admitted = false;	/* that was the piece before, which may have been read at once */
 	io_verify(req, &req->sqe);
 }
 
