@@ -7,7 +7,7 @@
 
 enum {
 	TX_BATCH = 256,			/* FPDUs in one sendmsg: a turn's worth of 4 KiB READs */
-	TX_BATCH_BYTES = 1 << 20,
+	TX_BATCH_BYTES = 2 << 20,	/* a turn: eight READs of 128 KiB and their headers fit into one sendmsg */
 	TX_BATCH_SUMMED = 256 * 1024,	/* with CRCs, which are wasted for data that the socket does not take */
 	TX_TURN = 2 << 20,		/* bytes sent for one queue pair, before others are served */
 	TX_BATCH_IOV = 544,
