@@ -293,11 +293,7 @@ static void case_faults(struct queue *q)
 	sqe.nsid = 3;
 	REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "another read past its end");
 	CHECK(LAB_UNTIL(lab.fault_count == 2) && lab.fault.offset == 1032 * 512, "told again");
-	lab.retired_count = 0;
-	target_nstable_set(lab.table, 3, NULL);
-	CHECK(LAB_UNTIL(lab.retired_count == 1), "and taken away");
-	target_namespace_destroy(ns);
-	store_close(store);
+	lab_namespace_end(3, ns, store);
 	close(fd);
 	unlink(path);
 }
@@ -326,11 +322,7 @@ static void case_verify_map(struct queue *q)
 	sqe = sqe_io(q, NVME_OPC_READ, 1024, 8, 0);
 	sqe.nsid = 3;
 	REFUSED(q, sqe, NVME_UNRECOVERED_READ_ERROR, "as a Read of it");
-	lab.retired_count = 0;
-	target_nstable_set(lab.table, 3, NULL);
-	LAB_UNTIL(lab.retired_count == 1);
-	target_namespace_destroy(ns);
-	store_close(store);
+	lab_namespace_end(3, ns, store);
 	close(fd);
 	unlink(path);
 }

@@ -150,11 +150,7 @@ static void case_limit_verify_mapped(struct queue *q)
 	status = queue_run(q, &sqe, NULL, 0);
 	CHECK(!status && throttled(ns) > 2, "its pieces wait for the limit: %u times (%#x)", (unsigned)throttled(ns),
 	      status);
-	lab.retired_count = 0;
-	target_nstable_set(lab.table, 3, NULL);
-	LAB_UNTIL(lab.retired_count == 1);
-	target_namespace_destroy(ns);
-	store_close(store);
+	lab_namespace_end(3, ns, store);
 	close(fd);
 	unlink(path);
 }

@@ -362,4 +362,14 @@ static inline struct target_namespace *lab_namespace(uint32_t nsid, const struct
 	return ns;
 }
 
+/* Remove a namespace of lab_namespace(), and close its store once nothing uses it. */
+static inline void lab_namespace_end(uint32_t nsid, struct target_namespace *ns, struct store *store)
+{
+	lab.retired_count = 0;
+	target_nstable_set(lab.table, nsid, NULL);
+	CHECK(LAB_UNTIL(lab.retired_count == 1), "namespace %u is retired", nsid);
+	target_namespace_destroy(ns);
+	store_close(store);
+}
+
 #endif
