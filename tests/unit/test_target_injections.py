@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -138,29 +137,22 @@ async def test_which_queues_it_concerns(caplog: pytest.LogCaptureFixture) -> Non
     assert "fault 9 ends: its count is reached; it affected 3 of 7" in caplog.text
 
 
-class Watcher(logging.Handler):
-    """A log that calls a function with each line."""
-
-    def __init__(self, watch: Callable[[str], None]) -> None:
-        super().__init__()
-        self.watch = watch
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.watch(record.getMessage())
-
-
 async def test_a_fault_begins_before_its_line_is_written() -> None:
     async with running(ALLOWED) as lab:
         await lab.host()
         io = await lab.io()
         seen: list[bool] = []
-        watcher = Watcher(lambda line: seen.append("begins" in line and ("inject", 1) in io.calls))
+
+        def watch(record: logging.LogRecord) -> bool:
+            seen.append("begins" in record.getMessage() and ("inject", 1) in io.calls)
+            return True
+
         log = logging.getLogger("nvmf.target")
-        log.addHandler(watcher)
+        log.addFilter(watch)
         try:
             await call(lab.server, "target_add_fault", fault={"kind": "hang", "seconds": 1})
         finally:
-            log.removeHandler(watcher)
+            log.removeFilter(watch)
         assert any(seen)
 
 
