@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The embedded RoCEv2 device and rxe: small MTU, and packet loss.
+"""The embedded RoCEv2 device and rxe: small MTU, packet loss, and a host that restarts.
 
 rxe repeats the registrations of memory among the requests that it sends again, and these fail: if
 one of its own requests is lost, or the last acknowledgement for a while, the kernel's host loses
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab import block, network
 from lab.cells import NETDEV, use_device
+from lab.conftest import Lab
 from lab.guest import Guest
 from lab.kernel_host import KernelHost
 from lab.network import Network
@@ -42,6 +43,7 @@ tc filter add dev {NETDEV} parent ffff: prio 1 protocol ip u32 \\
 """
 """The opcode of the BTH, behind 20 bytes of IPv4 and 8 of UDP, is RC Acknowledge."""
 OUTGOING = f"tc qdisc replace dev {NETDEV} root netem loss random 0.5%"
+FORGOTTEN = "the peer has forgotten this connection"
 NO_LOSS = f"""
 tc qdisc del dev {NETDEV} ingress 2>/dev/null
 tc qdisc del dev {NETDEV} root 2>/dev/null
@@ -83,3 +85,26 @@ def test_our_host(guest: Guest, cable: Network, need_product: None) -> None:
     with path(guest, cable, outgoing=True), KernelTarget(guest, network.GUEST) as target:
         host = OurHost(Outside(cable), "roce", target.address, target.nqn, target.service)
         host.fio_verify(2, LOADS)
+
+
+def test_restarted_host(machine: Lab, cable: Network, tmp_path: Path, need_product: None) -> None:
+    """A host that lost its power connects at its first try, though its old connections are still
+    there: rxe gives its first queue pairs the same numbers again.
+    """
+    target = OursOutside(cable, tmp_path, network.HOST, "roce")
+    try:
+        before = machine.guest()
+        use_device(before, "rxe")
+        host = KernelHost(before, target.address, target.service)
+        host.try_connect(target.nqn, "-i", "1", "-k", "1200").check()
+        host.wait_live(target.nqn, 3)
+        before.power_off()
+        after = machine.guest()
+        use_device(after, "rxe")
+        again = KernelHost(after, target.address, target.service)
+        with again.connected(target.nqn, "-i", "1", namespaces=3):
+            block.fio_verify(after, again.devices(target.nqn)[1], LOADS[:1])
+        assert FORGOTTEN in target.log, target.log
+        target.check()
+    finally:
+        target.close()

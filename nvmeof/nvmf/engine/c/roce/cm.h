@@ -53,6 +53,7 @@ struct ro_id {
 	struct list_link timed;		/* of the ids with such a message */
 	uint64_t send_at, give_up_at, interval;
 	uint64_t refused_until;		/* until then, a request without a listener is sent again */
+	struct ro_stale *stale;		/* a request of the connected queue pair, which waits (cm_stale.c) */
 };
 
 /* cm_event.c */
@@ -130,12 +131,24 @@ int ro_disconnect(struct rdma_cm_id *id);
 /* cm_receive.c */
 void ro_cm_receive(struct ro_port *port);
 void ro_established(struct ro_id *id);	/* by the peer's RTU, or by its first packet */
+void ro_cm_requested(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f);
+void ro_cm_refuse(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f, uint16_t reason);
 
 /* cm_goodbye.c: DREQs that are sent again until they are answered, even after their id was destroyed */
 void ro_goodbye(const struct ro_id *id, uint32_t dqpn);
 void ro_goodbye_answered(const struct ro_port *port, const struct ro_cm_fields *f, const union ro_addr *from);
 uint64_t ro_goodbyes_expire(uint64_t now);
 void ro_goodbyes_drop(void);
+
+/* cm_stale.c: requests of a queue pair that has a connection, which its system may have forgotten */
+/* Keep the request until the peer has been asked; false: refuse it, because it cannot be kept, or a different one is. */
+bool ro_stale_begin(struct ro_id *id, const struct ro_cm_message *m, uint32_t comm);
+/* For an id whose request waits: the peer has the connection, or has not. */
+void ro_stale_alive(struct ro_id *id);
+void ro_stale_gone(struct ro_id *id);
+void ro_stale_destroyed(struct ro_id *id);
+uint64_t ro_stales_expire(uint64_t now);
+void ro_stales_drop(void);
 
 /* fork.c */
 void ro_fork_setup(void);

@@ -118,6 +118,7 @@ static int cm_start(void)
 static void cm_stop(void)
 {
 	ro_goodbyes_drop();
+	ro_stales_drop();
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -127,7 +128,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 static uint64_t cm_expire(uint64_t now)
 {
-	return sooner(sooner(ids_expire(now), ro_goodbyes_expire(now)),
+	return sooner(sooner(sooner(ids_expire(now), ro_goodbyes_expire(now)), ro_stales_expire(now)),
 		      sooner(ro_tick(now), ro_ports_expire(now)));
 }
 
@@ -186,6 +187,7 @@ void ro_id_free(struct ro_id *id)
 	ro_id_left_request(id);
 	ro_id_quiet(id);
 	ro_id_forget(id);
+	ro_stale_destroyed(id);
 	for (unsigned int i = 0; i < id->nports; i++)
 		ro_port_put(id->ports[i]);
 	free(id->ports);

@@ -21,8 +21,7 @@ static void answer(struct ro_port *port, const union ro_addr *to, struct ro_cm_f
 	ro_port_send_mad(port, to, mad);
 }
 
-static void refuse(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f,
-		   uint16_t reason)
+void ro_cm_refuse(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f, uint16_t reason)
 {
 	struct ro_cm_fields rej = {
 		.kind = RO_CM_REJ, .local_comm = f->remote_comm, .remote_comm = f->local_comm, .reason = reason,
@@ -35,8 +34,8 @@ static void refuse(struct ro_port *port, const struct ro_cm_message *m, const st
 /* ---- REQ ---- */
 
 /*
- * Returns true if the request is a repeated one, or its queue pair is connected already.  A lost answer is sent again,
- * once for each repetition of its request.
+ * Returns true if the request is a repeated one, or its queue pair is connected already, for all that is known yet.  A lost
+ * answer is sent again, once for each repetition of its request.
  */
 static bool repeated(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
@@ -45,7 +44,8 @@ static bool repeated(struct ro_port *port, const struct ro_cm_message *m, const 
 	if (!id)
 		return false;
 	if (id->remote_comm != f->local_comm) {
-		refuse(port, m, f, RO_REJ_STALE);
+		if (!ro_stale_begin(id, m, f->local_comm))
+			ro_cm_refuse(port, m, f, RO_REJ_STALE);
 	} else if (id->state == RO_ID_REP_SENT) {
 		ro_port_send_mad(port, &id->peer, id->mad);
 	} else if (id->state == RO_ID_REQUESTED) {
@@ -98,20 +98,20 @@ static void request_new(struct ro_id *listener, struct ro_port *port, const stru
 	ro_event_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, f);
 }
 
-static void requested(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
+void ro_cm_requested(struct ro_port *port, const struct ro_cm_message *m, const struct ro_cm_fields *f)
 {
 	struct ro_id *listener = ro_id_listener(port, f->service_id);
 
 	if (repeated(port, m, f))
 		return;
 	if (!listener)
-		refuse(port, m, f, RO_REJ_INVALID_SERVICE);
+		ro_cm_refuse(port, m, f, RO_REJ_INVALID_SERVICE);
 	else if (f->transport)
-		refuse(port, m, f, RO_REJ_INVALID_TRANSPORT);
+		ro_cm_refuse(port, m, f, RO_REJ_INVALID_TRANSPORT);
 	else if (!f->mtu || f->mtu > ro_port_path_mtu(port, &m->from))
-		refuse(port, m, f, RO_REJ_INVALID_MTU);
+		ro_cm_refuse(port, m, f, RO_REJ_INVALID_MTU);
 	else if (!f->has_cma || f->src.sa.sa_family != m->from.sa.sa_family)
-		refuse(port, m, f, RO_REJ_CONSUMER);
+		ro_cm_refuse(port, m, f, RO_REJ_CONSUMER);
 	else if (listener->pending < listener->backlog)	/* else it is lost; the peer repeats it */
 		request_new(listener, port, m, f);
 	else
@@ -127,7 +127,7 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 
 	if (!id || id->request.kind == RO_CM_REQ ||
 	    (id->state != RO_ID_REQ_SENT && id->state != RO_ID_CONNECTED)) {
-		refuse(port, m, f, RO_REJ_INVALID_COMM_ID);
+		ro_cm_refuse(port, m, f, RO_REJ_INVALID_COMM_ID);
 		return;
 	}
 	if (id->state == RO_ID_REQ_SENT) {
@@ -143,7 +143,7 @@ static void replied(struct ro_port *port, const struct ro_cm_message *m, const s
 		id->remote_comm = f->local_comm;
 		if (!id->id.qp || ro_qp_state(ro_qp(id->id.qp)) != IBV_QPS_INIT ||
 		    ro_qp_start(ro_qp(id->id.qp), &path)) {
-			refuse(port, m, f, RO_REJ_NO_QP);
+			ro_cm_refuse(port, m, f, RO_REJ_NO_QP);
 			id->state = RO_ID_ENDED;
 			iw_stats.failed++;
 			ro_event_post(id, RDMA_CM_EVENT_CONNECT_ERROR, -ENOMEM, NULL);
@@ -181,6 +181,10 @@ static void rejected(struct ro_port *port, const struct ro_cm_message *m, const 
 				   ro_id_find(port, &m->from, f);
 	const uint64_t now = clock_ns();
 
+	if (id && id->stale) {
+		ro_stale_gone(id);
+		return;
+	}
 	if (!id || (id->state != RO_ID_REQ_SENT && id->state != RO_ID_REP_SENT))
 		return;
 	if (id->state == RO_ID_REQ_SENT && f->reason == RO_REJ_INVALID_MTU && id->mtu > RO_MTU_MIN) {
@@ -221,7 +225,7 @@ static void received(struct ro_port *port, const struct ro_cm_message *m, const 
 
 	switch (f->kind) {
 	case RO_CM_REQ:
-		requested(port, m, f);
+		ro_cm_requested(port, m, f);
 		break;
 	case RO_CM_REP:
 		replied(port, m, f);
@@ -230,6 +234,8 @@ static void received(struct ro_port *port, const struct ro_cm_message *m, const 
 		id = ro_id_find(port, &m->from, f);
 		if (id && id->state == RO_ID_REP_SENT)
 			ro_established(id);
+		else if (id && id->stale)
+			ro_stale_alive(id);
 		break;
 	case RO_CM_REJ:
 		rejected(port, m, f);

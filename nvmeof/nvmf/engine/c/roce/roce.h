@@ -11,7 +11,7 @@
  *   messages     cm_wire
  *   queue pair   qp numbers burst post requester completer respond responder respond_memory ahead room timer visit
  *   device       device
- *   connection   cm bare cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive fork gids
+ *   connection   cm bare cm_addr cm_connect cm_event cm_find cm_goodbye cm_id cm_receive cm_stale fork gids
  *   table        table
  */
 #ifndef NVMF_ROCE_H

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests of a queue pair that has a connection already, which its system may have forgotten. */
+#include "roce_cm_rig.h"
+
+/* A connected queue pair asks for a connection: its system may have restarted.  Returns the REP that asks the peer. */
+static struct ro_cm_fields asks_anew(struct rig *rig, uint32_t qpn, uint32_t comm, const struct ro_id *old)
+{
+	struct ro_cm_fields f;
+
+	send_request(rig, qpn, comm);
+	f = next_message(rig);
+	CHECK(f.kind == RO_CM_REP && f.local_comm == old->local_comm && f.remote_comm == old->remote_comm, "(%x)",
+	      (unsigned int)f.kind);
+	return f;
+}
+
+/* The old connection has ended, and the new one is accepted. */
+static void replaced(struct rig *rig, struct rig_cm *cm, struct ro_id *old, uint32_t comm)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 16, .rnr_retry_count = 5 };
+	struct rdma_cm_id *id;
+	struct ro_cm_fields f;
+
+	if (old)
+		CHECK(event(cm, RDMA_CM_EVENT_DISCONNECTED) == &old->id);
+	id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
+	if (!CHECK(id && !ro_create_qp(id, rig->pd, &attr) && !ro_accept(id, &param)))
+		return;
+	do
+		f = next_message(rig);
+	while (f.kind == RO_CM_DREQ);
+	CHECK(f.kind == RO_CM_REP && f.remote_comm == comm, "(%x, %u)", (unsigned int)f.kind, f.remote_comm);
+	ro_destroy_id(id);
+	if (old)
+		ro_destroy_id(&old->id);
+	pthread_mutex_lock(&iw_cm_lock);
+	ro_goodbyes_drop();
+	pthread_mutex_unlock(&iw_cm_lock);
+}
+
+static struct ro_id *connected(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
+{
+	struct ro_cm_fields rtu = { .kind = RO_CM_RTU, .local_comm = PEER_COMM };
+	struct ro_id *id = accepted(rig, cm, qpn);
+
+	rtu.remote_comm = next_message(rig).local_comm;
+	send_message(rig, &rtu);
+	return id && CHECK(event(cm, RDMA_CM_EVENT_ESTABLISHED) == &id->id) ? id : NULL;
+}
+
+static void restarted(struct rig *rig, struct rig_cm *cm)
+{
+	enum { QPN = PEER_QPN + 40, COMM = PEER_COMM + 40 };
+	struct ro_cm_fields f, rtu = { .kind = RO_CM_RTU, .local_comm = PEER_COMM }, rej = {
+		.kind = RO_CM_REJ, .local_comm = PEER_COMM, .reason = RO_REJ_INVALID_COMM_ID, .about = 1,
+	};
+	struct ro_id *id;
+
+	check_section("a request of a connected queue pair: the peer has the connection");
+	id = connected(rig, cm, QPN);
+	if (!id)
+		return;
+	rtu.remote_comm = asks_anew(rig, QPN, COMM, id).local_comm;
+	send_message(rig, &rtu);
+	f = next_message(rig);
+	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_STALE && f.remote_comm == COMM, "(%x, %u)", (unsigned int)f.kind,
+	      f.reason);
+	CHECK(id->state == RO_ID_CONNECTED && ro_qp_state(ro_qp(id->id.qp)) == IBV_QPS_RTS);
+
+	check_section("the peer does not know the connection");
+	f = asks_anew(rig, QPN, COMM + 1, id);
+	rej.remote_comm = f.local_comm;
+	send_message(rig, &rej);
+	replaced(rig, cm, id, COMM + 1);
+
+	check_section("the peer does not answer");
+	id = connected(rig, cm, QPN);
+	if (!id)
+		return;
+	asks_anew(rig, QPN, COMM + 2, id);
+	send_request(rig, QPN, COMM + 2);	/* repeated: no answer */
+	send_request(rig, QPN, COMM + 3);
+	while ((f = next_message(rig)).kind == RO_CM_REP)
+		;
+	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_STALE && f.remote_comm == COMM + 3, "(one at a time)");
+	while ((f = next_message(rig)).kind == RO_CM_REP)
+		;
+	CHECK(f.kind == RO_CM_DREQ && f.remote_comm == PEER_COMM && f.qpn == QPN, "(%x)", (unsigned int)f.kind);
+	replaced(rig, cm, id, COMM + 2);
+
+	check_section("the application ends the connection meanwhile");
+	id = connected(rig, cm, QPN);
+	if (!id)
+		return;
+	asks_anew(rig, QPN, COMM + 4, id);
+	ro_destroy_id(&id->id);
+	replaced(rig, cm, NULL, COMM + 4);
+}
+
+int main(int argc, char **argv)
+{
+	static struct rig rig;
+	struct rig_cm cm;
+
+	check_begin(&argc, argv);
+	if (rig_open(&rig)) {
+		if (rig_listens(&rig, &cm))
+			restarted(&rig, &cm);
+		rig_listens_no_more(&cm);
+	}
+	rig_close(&rig);
+	return check_report();
+}
