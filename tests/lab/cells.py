@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import pytest
+
 from lab import network
 from lab.guest import Guest
 from lab.prepare import SERIES
@@ -36,7 +38,7 @@ class Cell:
     @property
     def embedded(self) -> str:
         """The embedded device that speaks to it, for our end outside of the guest."""
-        return "roce" if self.kind == "rxe" else "iwarp"
+        return EMBEDDED[self.kind]
 
     @property
     def ipv6(self) -> bool:
@@ -109,6 +111,11 @@ RAW_VERBS = (Cell("ours", "siw", "pyverbs"), Cell("ours", "rxe", "pyverbs"))
 """Hand-made frames and CM messages, by pyverbs, with our target."""
 
 MATRIX = (*KERNEL_HOST, *OUR_HOST, *RAW_VERBS)
+
+
+EITHER = pytest.mark.parametrize("kind", ["siw", "rxe"], indirect=True)
+"""For a test that runs on each device; EMBEDDED is ours that connects to it."""
+EMBEDDED = {"siw": "iwarp", "rxe": "roce"}
 
 
 def use_device(guest: Guest, kind: str) -> None:

@@ -359,9 +359,15 @@ def machine(lab: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def host(vm: Guest, guest: Guest) -> Iterator[KernelHost]:
-    """The kernel's host on siw."""
-    use_device(vm, "siw")
+def kind(request: pytest.FixtureRequest) -> str:
+    """The guest's RDMA device, siw if a test selects none (EITHER)."""
+    return str(getattr(request, "param", "siw"))
+
+
+@pytest.fixture
+def host(vm: Guest, guest: Guest, kind: str) -> Iterator[KernelHost]:
+    """The kernel's host."""
+    use_device(vm, kind)
     yield KernelHost(vm, HOST)
     if not vm.dead:
         vm.run("nvme disconnect-all", quiet=True, timeout=120)

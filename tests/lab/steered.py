@@ -30,7 +30,9 @@ def file_namespace(path: Path) -> dict[str, Any]:
     return {"store": "file", "path": str(path), "block_size": 4096}
 
 
-def _config(namespaces: Mapping[int, Mapping[str, Any]], limits: Mapping[str, int]) -> str:
+def _config(
+    namespaces: Mapping[int, Mapping[str, Any]], device: str, limits: Mapping[str, int]
+) -> str:
     text = f"""
 [target]
 reactors = 2
@@ -39,7 +41,7 @@ max_queues = {limits.get("max_queues", 4096)}
 [[port]]
 traddr = "{network.HOST}"
 trsvcid = {SERVICE}
-device = "iwarp"
+device = "{device}"
 
 [[subsystem]]
 nqn = "{PRIVATE_NQN}"
@@ -91,11 +93,14 @@ class Steered(Served):
         cable: Network,
         folder: Path,
         namespaces: Mapping[int, Mapping[str, Any]],
+        device: str = "iwarp",
         **limits: int,
     ) -> None:
         self._cable = cable
         self._numbers = itertools.count(1)
-        super().__init__(folder, _config(namespaces, limits), wrapper=tuple(cable.command()))
+        super().__init__(
+            folder, _config(namespaces, device, limits), wrapper=tuple(cable.command())
+        )
         self.wait_ready()
 
     def ask(self, do: str, **what: Any) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab import block, network
+from lab.cells import EITHER, EMBEDDED
 from lab.guest import Guest
 from lab.kernel_host import HOSTID, HOSTNQN, BlockDevice, Controller, KernelHost
 from lab.load import MARK, VerifyingLoad, mark_offset
@@ -44,11 +45,11 @@ GROWTH = 64 * 1024
 
 
 @pytest.fixture
-def target(cable: Network, tmp_path: Path) -> Iterator[Steered]:
+def target(cable: Network, tmp_path: Path, kind: str) -> Iterator[Steered]:
     disk = tmp_path / "disk.img"
     with disk.open("wb") as file:
         file.truncate(64 * block.MIB)
-    with Steered(cable, tmp_path, {NSID: file_namespace(disk)}) as one:
+    with Steered(cable, tmp_path, {NSID: file_namespace(disk)}, EMBEDDED[kind]) as one:
         yield one
         one.close()
 
@@ -81,6 +82,7 @@ def test_target_killed(cable: Network, tmp_path: Path, host: KernelHost, guest: 
     ours.close()
 
 
+@EITHER
 @pytest.mark.feature("embedded", "keep-alive")
 def test_link_down(target: Steered, cable: Network, host: KernelHost, guest: Guest) -> None:
     """The link is down for longer than the keep-alive timeout: both sides notice, and recover."""
@@ -117,6 +119,7 @@ def test_reset_under_load(target: Steered, host: KernelHost, guest: Guest) -> No
     assert len(re.findall(r"connected, keep-alive", target.log)) > RESETS
 
 
+@EITHER
 @pytest.mark.feature("embedded", "keep-alive")
 @pytest.mark.unclean(r"rcu.*stall|soft lockup|Call Trace")
 def test_host_frozen(target: Steered, host: KernelHost, guest: Guest) -> None:
