@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from nvmf.errors import Error
+from nvmf.initiator import NvmeError
 from nvmf.spec.status import Status
+from nvmf.target import serve
 from support.pystores import MANY, SIZE, Cached, Memory, ReadOnly, served, status_of
 
 
@@ -124,6 +127,81 @@ async def test_exceptions_become_statuses(
     said = [line.getMessage() for line in caplog.records if "Failing:" in line.getMessage()]
     assert [line.split(": ")[1].split()[0] for line in said] == ["read", "write"], said
     assert type(error).__name__ in said[0]
+
+
+class Untold(Exception):
+    """An exception whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError("no block", 7), OSError([5], "a list"), OSError(1 << 40, "too large"), Untold(), None],
+    ids=["text", "list", "large", "untold", "cancelled"],
+)
+async def test_no_exception_keeps_a_call(
+    error: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A call that has failed is one of max_calls no longer, whatever the exception was."""
+
+    class Failing(Memory):
+        max_calls = 2
+        time_limit = 60.0
+
+        async def read(self, offset: int, length: int) -> memoryview:
+            if offset < 512 and error is not None:
+                raise error
+            if offset < 512:  # cancel calls that have not begun
+                for task in asyncio.all_tasks():
+                    if "_answer" in repr(task) and task is not asyncio.current_task():
+                        task.cancel()
+            return await super().read(offset, length)
+
+    caplog.set_level(logging.ERROR, "nvmf.target")
+    async with served(Failing()) as (_, controller), asyncio.timeout(20):
+        disk = controller.namespaces[0]
+        for _ in range(4):
+            both = asyncio.gather(disk.read(0, 1), disk.read(0, 1), return_exceptions=True)
+            found = [one for one in await both if isinstance(one, NvmeError)]
+            assert all(Status(one.status & 0x7FF) is Status.INTERNAL_ERROR for one in found)
+            assert len(found) == 2 or error is None
+        assert len(await disk.read(1, 1)) == 512
+    assert "cannot answer" not in caplog.text
+    assert error is None or type(error).__name__ in caplog.text
+
+
+async def test_an_exception_of_a_resize_ends_neither_the_store_nor_the_target() -> None:
+    class Exits(Memory):
+        bad = False
+
+        @property
+        def size(self) -> int:
+            if self.bad:
+                raise SystemExit(3)
+            return SIZE
+
+        @size.setter
+        def size(self, size: int) -> None: ...
+
+    store = Exits()
+    async with served(store) as (target, controller):
+        store.bad = True
+        nqn = target.config.subsystems[0].nqn
+        with pytest.raises(Error, match="SystemExit: 3"):
+            await target._server.apply(target.config, [(nqn, 1)])
+        assert len(await controller.namespaces[0].read(0, 1)) == 512
+
+
+async def test_an_exception_without_a_text_of_the_first_call() -> None:
+    class Fails(Memory):
+        async def open(self) -> None:
+            raise Untold
+
+    with pytest.raises(Error, match="Untold, whose text cannot be had"):
+        async with asyncio.timeout(10):
+            await serve(store=Fails())
 
 
 @pytest.mark.parametrize("given", [b"", bytes(511), bytes(513), None, "text"])

@@ -28,6 +28,7 @@ PAUSE = 10.0
 _KINDS_MOST = 32
 _SAYS_ENOUGH = (OSError, Error, asyncio.CancelledError)
 """Exceptions that report a failure outside the store, such as the legs of a mirror."""
+_ERRNO_MOST = 4095
 _FUA, _DEALLOCATE = 1, 2
 _ZEROES = bytes(128 << 10)
 
@@ -108,7 +109,7 @@ def _checked(data: Data, length: int) -> Data:
 
 def status_of(error: BaseException, call: Call) -> tuple[Status, int]:
     """Return the NVMe status of an exception, and its errno or 0."""
-    number = (error.errno or 0) if isinstance(error, OSError) else 0
+    number = _errno_of(error)
     reads = call.operation == Operation.READ
     match number:
         case errno.ENOSPC | errno.EDQUOT:
@@ -122,6 +123,20 @@ def status_of(error: BaseException, call: Call) -> tuple[Status, int]:
     if isinstance(error, asyncio.CancelledError | TimeoutError):
         return Status.INTERNAL_ERROR, number or errno.ETIMEDOUT
     return Status.INTERNAL_ERROR, number
+
+
+def _errno_of(error: BaseException) -> int:
+    """Return the errno of an exception, or 0: OSError("text", x) has the text as its errno."""
+    number: object = error.errno if isinstance(error, OSError) else None
+    return number if isinstance(number, int) and 0 < number <= _ERRNO_MOST else 0
+
+
+def text_of(error: BaseException) -> str:
+    """Return the type and the text of an exception, even if its __str__() fails."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException as failed:
+        return f"{type(error).__name__}, whose text cannot be had ({type(failed).__name__})"
 
 
 @dataclass
@@ -139,7 +154,7 @@ class StoreFailures:
 
     def tell(self, store: Store, call: Call, error: BaseException, status: int) -> None:
         """Log an exception; one whose text may not suffice, with its traceback."""
-        kind = (call.operation, type(error).__name__, getattr(error, "errno", None) or 0)
+        kind = (call.operation, type(error).__name__, _errno_of(error))
         told, now = self._told.get(kind), time.monotonic()
         if told is not None and now < told.until:
             told.suppressed += 1
@@ -148,7 +163,7 @@ class StoreFailures:
             return
         self._told[kind] = _Told(now + PAUSE)
         many = f" ({told.suppressed} more since the last message)" if told is not None else ""
-        reason = f"{type(error).__name__}: {error}"
+        reason = text_of(error)
         if isinstance(error, asyncio.CancelledError):
             reason = f"it did not end within {store.time_limit:g} s"
         log.error(

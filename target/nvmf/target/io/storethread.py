@@ -10,14 +10,16 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from nvmf.config.models import NamespaceConfig
+from nvmf.spec.status import Status
 from nvmf.target.io.engine import Engine
 from nvmf.target.io.engine import Store as NativeStore
 from nvmf.target.io.mirrored import FACTORY, Mirrored
 from nvmf.target.io.pystore import Store, find_factory
-from nvmf.target.io.storecalls import Call, StoreFailures, perform, status_of
+from nvmf.target.io.storecalls import Call, StoreFailures, perform, status_of, text_of
 
 log = logging.getLogger("nvmf.target")
 
@@ -175,9 +177,11 @@ class PythonStore:
         """
         limit = limit or self._store.time_limit
         assert self._loop is not None
+        guarded = _guarded(work)
         try:
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            future = asyncio.run_coroutine_threadsafe(guarded, self._loop)
         except RuntimeError:
+            guarded.close()
             work.close()
             raise OSError(errno.EIO, "the event loop of the store has ended") from None
         try:
@@ -188,7 +192,7 @@ class PythonStore:
                 raise OSError(errno.ETIMEDOUT, f"no result within {limit:g} s") from None
             raise
         except Exception as error:
-            raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
+            raise OSError(errno.EIO, text_of(error)) from error
 
     # ---- the thread ----
 
@@ -260,14 +264,19 @@ class PythonStore:
         for each in given:
             task = self._loop.create_task(self._answer(store, native, Call(*each)))
             self._tasks[task] = self._loop.time()
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, native, each[0]))
         if not self._sweeping:
             self._sweep(store)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, native: NativeStore, number: int, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
-        if not task.cancelled() and task.exception() is not None:
+        if not task.cancelled():
+            if task.exception() is None:
+                return
             log.error("%s: cannot answer a call", self._where, exc_info=task.exception())
+        # A task that was cancelled before it began has not answered.  A second answer is ignored.
+        with contextlib.suppress(OSError):
+            native.answer(number, Status.INTERNAL_ERROR, 0, None)
 
     async def _answer(self, store: Store, native: NativeStore, call: Call) -> None:
         status, error, data = 0, 0, None
@@ -279,6 +288,14 @@ class PythonStore:
                 self._failures.tell(store, call, caught, status)
         with contextlib.suppress(OSError):  # the store was closed meanwhile
             native.answer(call.number, status, error, data)
+
+
+async def _guarded(work: Coroutine[object, None, T]) -> T:
+    """Return the result of work; an exception that would end the event loop becomes an OSError."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise OSError(errno.EIO, text_of(error)) from error
 
 
 def native_of(store: NativeStore | PythonStore) -> NativeStore:
@@ -325,5 +342,5 @@ def _as_oserror(error: BaseException) -> OSError:
         return error
     if isinstance(error, TimeoutError):
         return OSError(errno.ETIMEDOUT, f"open() did not return within {OPEN_LIMIT:g} s")
-    said = str(error) if isinstance(error, LookupError) else f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, LookupError) else text_of(error)
     return OSError(errno.EIO, said)
