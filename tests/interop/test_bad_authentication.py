@@ -296,6 +296,21 @@ def test_allocation_length_that_is_wrong(admin: Queue, room: int, al: int) -> No
     expect(admin.call(nvme.property_get(0, 8)))
 
 
+@pytest.mark.parametrize("index", [0, 1], ids=["admin", "io"])
+def test_too_small_an_allocation_without_a_message(keyed: Served, host: Host, index: int) -> None:
+    """It is an invalid command like the others: the authentication neither fails nor is lost."""
+    queue = host.opened().queues[index]
+    before = keyed.log.count("authentication failed")
+    assert nvme.status_name(receive(queue, 4)[0].status) == "INVALID_FIELD"
+    host.write(8, b"\x33" * 512)
+    assert host.read(8, 1) == b"\x33" * 512
+    expect(host.admin.call(nvme.property_get(0, 8)))
+    authenticate(queue)
+    assert keyed.log.count("authentication failed") == before
+    fails(queue, MESSAGE)
+    assert keyed.log.count("authentication failed") == before + 1
+
+
 def test_large_allocation(admin: Queue) -> None:
     """An allocation larger than any message is not an error."""
     expect(send(admin, dhchap.negotiate(9)))

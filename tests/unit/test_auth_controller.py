@@ -235,6 +235,14 @@ def test_room_that_is_too_small() -> None:
     with pytest.raises(ValueError, match="8 bytes"):
         rig.receive(7)
     rig.failed(Reason.INCORRECT_MESSAGE)
+    rig = Rig()
+    rig.send(rig.reply(rig.challenge()))
+    rig.receive()
+    with pytest.raises(ValueError, match="8 bytes"):
+        rig.receive(7)
+    assert rig.inside()
+    assert rig.auth.failure is None
+    assert rig.due() is None
 
 
 def test_time() -> None:

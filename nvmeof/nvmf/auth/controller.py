@@ -235,6 +235,7 @@ class ControllerAuth:
             self._wait(now)
             return message
         elif self.state is not State.FAILURE1:
+            _fit(Failure().encode(), room)  # before the state changes
             self._fail(
                 Reason.INCORRECT_MESSAGE,
                 f"{Reason.INCORRECT_MESSAGE.title}: Authentication Receive instead of "
