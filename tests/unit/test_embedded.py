@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nvmf.target
+from nvmf.auth import HostKeys
 from nvmf.config import ConfigError, loads
+from nvmf.config.models import SubsystemConfig
 from nvmf.initiator import connect
 from nvmf.target import ServerError, serve
+from nvmf.target.io.stores import read_keys
+from nvmf.target.service import server
 
 NQN = "nqn.2026-11.io.example:embedded"
 TEXT = f"""
@@ -152,3 +158,55 @@ def test_one_room_does_not_load_the_others() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == ""
+
+
+def slow_keys(monkeypatch: pytest.MonkeyPatch, seconds: float) -> asyncio.Event:
+    """Reading keys takes this long; the event is set when it begins."""
+    began, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def slow(config: SubsystemConfig) -> dict[str, HostKeys]:
+        loop.call_soon_threadsafe(began.set)
+        time.sleep(seconds)
+        return read_keys(config)
+
+    monkeypatch.setattr("nvmf.target.change.apply.read_keys", slow)
+    return began
+
+
+PORT = f'[[port]]\ntrsvcid = {{}}\ndevice = "iwarp"\n{{}}{TEXT}'
+SECOND = '[[subsystem]]\nnqn = "nqn.2026-11.io.example:second"\nallow_any_host = true\n'
+
+
+@pytest.mark.parametrize(
+    "space", ["", '[[subsystem.namespace]]\nstore = "ram"\nsize = "1MiB"'], ids=["port", "store"]
+)
+async def test_a_change_that_outlasts_the_target(
+    space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails with the documented exception, and leaves no port open."""
+    monkeypatch.setattr(server, "_CHANGE_TIMEOUT", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    target = await serve(TEXT)
+    began = slow_keys(monkeypatch, 0.6)
+    change = asyncio.create_task(target.apply(f"{PORT.format(number, '')}{SECOND}{space}"))
+    await began.wait()
+    await target.stop()
+    with pytest.raises(ServerError, match="the target is stopping"):
+        await change
+    with socket.create_server(("127.0.0.1", number)):
+        pass
+
+
+async def test_a_change_while_the_target_stops_watches_no_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = await serve(TEXT)
+    began = slow_keys(monkeypatch, 0.2)
+    absent = PORT.format(4420, 'traddr = "203.0.113.1"\nhotplug = true\n')
+    change = asyncio.create_task(target.apply(f"{absent}{SECOND}"))
+    await began.wait()
+    before = asyncio.all_tasks()
+    await target.stop()
+    await change
+    assert asyncio.all_tasks() <= before

@@ -88,12 +88,15 @@ class Ports:
         """Port identifiers in use."""
         self.relays: Relays | None = None
         """Relays before ports with wire_faults; None if there has been no such port."""
+        self._ended = False
 
     def listen(self, config: PortConfig, portid: int | None = None) -> OpenPort:
         """Listen without telling hosts yet; raise ServerError on failure.
 
         portid: the identifier that the port had before; None: a free one.
         """
+        if self._ended:
+            raise ServerError("the target is stopping")
         device, listener = self._listen(_inside(config) if config.wire_faults else config)
         try:
             self._target.open_devices(listener)
@@ -174,7 +177,8 @@ class Ports:
             opened.listener.close()
 
     def stop_events(self) -> None:
-        """Stop handling events."""
+        """Stop handling events, and open no further port: a change may still be in progress."""
+        self._ended = True
         loop = asyncio.get_running_loop()
         for channel in self._channels.values():
             loop.remove_reader(channel.fileno())

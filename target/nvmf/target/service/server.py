@@ -165,7 +165,14 @@ class Server:
                 raise ServerError("the target is stopping")
             config = change(self.config)
             start = {name: getattr(self.config, name) for name in AT_START}
-            return await self._serve(config.model_copy(update=start), follow)
+            try:
+                return await self._serve(config.model_copy(update=start), follow)
+            except ServerError:
+                raise
+            except Exception as error:
+                if not self._stopping:
+                    raise
+                raise ServerError("the target is stopping") from error
 
     async def pin_port(self, config: PortConfig) -> OpenPort | None:
         """Return the last open port with this configuration; its number becomes fixed.
@@ -202,7 +209,8 @@ class Server:
             else:
                 self._served, sight.away = part, away
         following.settle(config, sight, self._ports.open_ports)
-        if self._watcher is None and following.needed(config, self._ports.open_ports):
+        needed = not self._stopping and following.needed(config, self._ports.open_ports)
+        if self._watcher is None and needed:
             self._watcher = Watcher(self._surroundings.monitor(), self.look)
         return difference
 
