@@ -21,6 +21,8 @@ from nvmf.engine import EngineError
 from nvmf.engine import bench as engine_bench
 from nvmf.initiator import AuthenticationError, ConnectOptions, TransportId, connect, sync
 from nvmf.initiator.base.options import parse_options
+from nvmf.initiator.client.admin import Admin
+from nvmf.spec import commands
 from nvmf.spec.auth import DhGroup
 from nvmf.target.commands import authentication
 from nvmf.target.service.server import Server
@@ -212,6 +214,28 @@ async def test_stalled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptur
     assert "no message for" in record.message
     assert "AUTH_Negotiate" in record.message
     assert HOST in record.message
+
+
+async def test_stalled_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failure is counted and logged once, although the host does not ask for its reason."""
+    monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 0.2)
+
+    async def wrong(_: object, queue: Admin, qid: int) -> None:
+        await queue.send(commands.authentication_send(16), "Authentication Send", bytes(16))
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("nvmf.initiator.client.authentication.Authenticator.authenticate", wrong)
+    async with serving(BOTH) as (server, where):
+        connecting = asyncio.ensure_future(_open(where))
+        await until(lambda: server.connections > 0)
+        await until(lambda: not server.connections)
+        connecting.cancel()
+        await asyncio.wait({connecting})
+        assert server.core.tally.events.authentication_failures == 1
+    (record,) = [r for r in caplog.records if "authentication failed" in r.message]
+    assert "AUTH_Negotiate" in record.message
 
 
 async def _open(where: str) -> None:

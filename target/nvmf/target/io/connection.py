@@ -232,13 +232,12 @@ class Dispatcher:
             return
         auth = connection.queue.auth
         assert auth is not None
-        self.core.tally.events.authentication_failures += 1
-        log.warning(
-            "%s: authentication failed: no message for %g s in state %s: disconnecting",
-            connection.queue,
-            STEP_TIMEOUT,
-            auth.state.value,
-        )
+        why = f"no message for {STEP_TIMEOUT:g} s in state {auth.state.value}: disconnecting"
+        if connection.queue.auth_failed:  # it was counted and logged then, with the reason
+            log.info("%s: %s", connection.queue, why)
+        else:
+            self.core.tally.events.authentication_failures += 1
+            log.warning("%s: authentication failed: %s", connection.queue, why)
         connection.qpair.disconnect()
 
     def _set_timer(self, connection: Connection, controller: Controller) -> None:
