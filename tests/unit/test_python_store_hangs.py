@@ -131,3 +131,40 @@ async def test_the_target_stops_although_a_store_spins(
     await controller.close()
     store.release = True
     await until(lambda: store.closed == 1)
+
+
+@pytest.mark.parametrize("way", ["exit", "stop", "cancel"])
+async def test_a_store_that_ends_its_loop_is_closed(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Ends(Memory):
+        time_limit = 0.5
+        task: asyncio.Task[None]
+
+        async def read(self, offset: int, length: int) -> memoryview:
+            match way:
+                case "exit":
+                    self.task = asyncio.create_task(self.leave())
+                    self.task.add_done_callback(lambda task: task.exception())
+                case "stop":
+                    asyncio.get_running_loop().stop()
+                case "cancel":
+                    for task in asyncio.all_tasks():
+                        task.cancel()
+            return await super().read(offset, length)
+
+        async def leave(self) -> None:
+            raise SystemExit(3)
+
+    store = Ends()
+    async with (
+        serve(store=[store, Memory()]) as target,
+        connect(target.url, device="iwarp") as controller,
+    ):
+        assert await status_of(controller.namespaces[0].read(0, 1)) is Status.INTERNAL_ERROR
+        await until(lambda: store.closed == 1)
+        assert await status_of(controller.namespaces[0].read(0, 1)) is Status.INTERNAL_ERROR
+        assert len(await controller.namespaces[1].read(0, 1)) == 512
+    assert store.closed == 1
+    assert "the thread of" in caplog.text
+    assert "not closed properly" not in caplog.text

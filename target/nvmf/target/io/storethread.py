@@ -226,10 +226,12 @@ class PythonStore:
         descriptor = native.fileno()
         self._loop.add_reader(descriptor, self._take, store, native)
         self._ready.set_result((store, native))
-        if not self._abandoned:
-            await self._end.wait()
-        self._loop.remove_reader(descriptor)
-        await self._close(store)
+        try:
+            if not self._abandoned:
+                await self._end.wait()
+        finally:  # also if a task of the store has ended the loop
+            self._loop.remove_reader(descriptor)
+            await self._close(store)
         if self._abandoned:
             native.close()
 
