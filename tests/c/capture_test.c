@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,13 @@ static void *record(void *thread)
 				 sizeof(payload));
 	}
 	return NULL;
+}
+
+static void *record_when_on(void *thread)
+{
+	while (!capture_on())
+		sched_yield();
+	return record(thread);
 }
 
 struct seen {
@@ -166,17 +174,21 @@ static int begin(void)
 	return accept(listener, NULL, NULL);
 }
 
-static void many_threads(bool reads)
+/* early: the threads exist before the capture, and notice its beginning by themselves, as those of devices do. */
+static void many_threads(bool reads, bool early)
 {
 	pthread_t threads[THREADS];
 	struct seen s = { 0 };
 	char why[256] = "";
-	int fd = begin();
+	int fd;
 
+	for (uintptr_t i = 0; early && i < THREADS; i++)
+		pthread_create(&threads[i], NULL, record_when_on, (void *)i);
+	fd = begin();
 	CHECK(capture_on());
 	CHECK(capture_start(name, why, sizeof(why)) == -EBUSY);
 	CHECK_HAS(why, "is running");
-	for (uintptr_t i = 0; i < THREADS; i++)
+	for (uintptr_t i = 0; !early && i < THREADS; i++)
 		pthread_create(&threads[i], NULL, record, (void *)i);
 	if (!reads)	/* no thread waits for the reader */
 		for (int i = 0; i < THREADS; i++)
@@ -347,12 +359,14 @@ int main(int argc, char **argv)
 {
 	check_begin(&argc, argv);
 	listen_somewhere();
+	check_section("threads that were there before the first capture");
+	many_threads(true, true);
 	check_section("a reader");
-	many_threads(true);
+	many_threads(true, false);
 	check_section("a reader that stops");
-	many_threads(false);
+	many_threads(false, false);
 	check_section("again");
-	many_threads(true);
+	many_threads(true, false);
 	work();
 	child();
 	nobody_listens();

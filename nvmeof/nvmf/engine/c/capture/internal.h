@@ -55,7 +55,8 @@ struct capture_record {
 
 /*
  * Begin a record with room for length bytes behind it, which the caller fills if r->stored; NULL, and counted as
- * dropped, if there is no room.  size: for capture_record_done(), after which it can be read.
+ * dropped, if there is no room; also NULL if the capture has ended.  size: for capture_record_done(), after which it
+ * can be read.
  */
 struct capture_record *capture_record(enum capture_kind kind, bool sent, const struct sockaddr *local,
 				      const struct sockaddr *peer, size_t length, uint32_t *size);

@@ -110,6 +110,9 @@ struct capture_record *capture_record(enum capture_kind kind, bool sent, const s
 	struct capture_record *r;
 	uint32_t stored = (uint32_t)length;
 
+	/* capture_on() does not order anything: the ring was made before this store, and possibly by another thread */
+	if (!atomic_load_explicit(&capture_active, memory_order_acquire))
+		return NULL;
 	*size = ring_size(length);
 	r = ring_reserve(*size, length ? RESERVE : 0);
 	if (!r) {
