@@ -84,5 +84,6 @@ void test_many(void);
 void test_turns(void);
 void test_quiet(void);
 void test_ahead(void);
+void test_leaves(void);
 
 #endif

@@ -28,6 +28,7 @@ static const struct {
 	{ "turns", test_turns },
 	{ "quiet", test_quiet },
 	{ "ahead", test_ahead },
+	{ "leaves", test_leaves },
 };
 
 /* iwarp_test [-v] [name...] */

@@ -27,6 +27,7 @@ struct ibv_comp_channel *iw_create_comp_channel(struct ibv_context *context)
 	if (!chan)
 		return NULL;
 	line_init(&chan->queued);
+	chan->pid = getpid();
 	chan->ch.context = context;
 	chan->ch.fd = epoll_create1(EPOLL_CLOEXEC);
 	chan->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -111,6 +112,12 @@ void iw_chan_leave(struct iw_chan *chan, struct iw_member *m)
 	iw_lock(&chan->lock);
 	chan->nmembers--;
 	chan->only = NULL;
+	/* these threads may have found the member before; those of a parent do not exist in a child */
+	while (chan->taking && chan->pid == getpid()) {
+		iw_unlock(&chan->lock);
+		sched_yield();
+		iw_lock(&chan->lock);
+	}
 	if (m->events)
 		chan_unqueue(chan, m);
 	m->events = 0;

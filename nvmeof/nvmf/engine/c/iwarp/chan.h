@@ -22,6 +22,7 @@ struct iw_member_calls {
 struct iw_chan {
 	struct ibv_comp_channel ch;	/* ch.fd is an epoll of evfd and the CQs' epolls */
 	int evfd;
+	pid_t pid;			/* of the process that created it */
 	atomic_bool patient;		/* the application has made it non-blocking */
 
 	/* lock */
@@ -55,7 +56,7 @@ void iw_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /* Add a CQ, silent until it is armed; its cq, epfd and calls are set.  -1 with errno. */
 int iw_chan_join(struct iw_chan *chan, struct iw_member *member);
-/* Remove a CQ; waits until the events that were taken are acknowledged. */
+/* Remove a CQ; waits until no thread receives for it, and the events that were taken are acknowledged. */
 void iw_chan_leave(struct iw_chan *chan, struct iw_member *member);
 void iw_chan_event(struct iw_chan *chan, struct iw_member *member);
 void iw_chan_armed(struct iw_chan *chan, struct iw_member *member);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A CQ leaves its channel, in order to be destroyed, while a different thread receives for it. */
+#include "chan.h"
+#include "device.h"
+#include "iwarp_pair.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The completion queue's part of a member; its socket is always ready. */
+struct queue {
+	struct ibv_cq cq;
+	struct iw_member member;
+};
+
+static struct ibv_comp_channel *channel;
+static struct queue *slow;		/* the one whose receive takes its time */
+static atomic_bool entered, left, late;
+
+static bool member_armed(struct iw_member *member)
+{
+	(void)member;
+	return true;
+}
+
+static void member_receive(struct iw_member *member)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	if (!slow || member != &slow->member)
+		return;
+	atomic_store(&entered, true);
+	for (int i = 0; i < 100 && !atomic_load(&left); i++)
+		nanosleep(&pause, NULL);
+	atomic_store(&late, atomic_load(&left));
+}
+
+static const struct iw_member_calls calls = { member_armed, member_receive };
+
+static void queue_open(struct queue *q)
+{
+	memset(q, 0, sizeof(*q));
+	pthread_mutex_init(&q->cq.mutex, NULL);
+	pthread_cond_init(&q->cq.cond, NULL);
+	q->member.cq = &q->cq;
+	q->member.calls = &calls;
+	q->member.epfd = eventfd(1, EFD_CLOEXEC);
+	check(!iw_chan_join((struct iw_chan *)channel, &q->member), "leaves: joins");
+	iw_chan_armed((struct iw_chan *)channel, &q->member);
+}
+
+static void queue_close(struct queue *q)
+{
+	iw_chan_leave((struct iw_chan *)channel, &q->member);
+	close(q->member.epfd);
+	pthread_cond_destroy(&q->cq.cond);
+	pthread_mutex_destroy(&q->cq.mutex);
+}
+
+static void *take_events(void *unused)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!atomic_load(&left) && !atomic_load(&entered))
+		iw_get_cq_event(channel, &cq, &context);
+	return unused;
+}
+
+/* others: the channel has one more CQ, and finds those that are ready through its epoll. */
+static void leaves(bool others)
+{
+	struct queue one, other;
+	pthread_t thread;
+
+	channel = iw_create_comp_channel(&iw_dev.ext.context);
+	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+	queue_open(&one);
+	if (others)
+		queue_open(&other);
+	slow = &one;
+	atomic_store(&entered, false);
+	atomic_store(&left, false);
+	atomic_store(&late, false);
+	pthread_create(&thread, NULL, take_events, NULL);
+	for (double end = now_s() + CHECK_PATIENCE_S; !atomic_load(&entered) && now_s() < end;)
+		usleep(100);
+	check(atomic_load(&entered), "leaves: a thread receives for the CQ");
+	queue_close(&one);
+	atomic_store(&left, true);
+	pthread_join(thread, NULL);
+	check(!atomic_load(&late), "leaves: the CQ is not destroyed under it%s", others ? " (one of two)" : "");
+	slow = NULL;
+	if (others)
+		queue_close(&other);
+	check(!iw_destroy_comp_channel(channel), "leaves: the channel has no CQ left");
+}
+
+void test_leaves(void)
+{
+	leaves(false);
+	leaves(true);
+}
