@@ -6,6 +6,7 @@
 #include "verbs/verbs.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -15,6 +16,7 @@
 enum { HANG_S = 900, KEPT = 50, LINE = 400 };
 
 static bool verbose;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* a test checks in several threads */
 static unsigned passed, failed;
 static char kept[KEPT][LINE];
 static char last[LINE] = "the start";
@@ -88,6 +90,7 @@ bool check_va(bool ok, const char *where, const char *format, va_list args)
 
 	if (n < (int)sizeof(line))
 		vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
+	pthread_mutex_lock(&lock);
 	memcpy(last, line, sizeof(last));
 	if (!ok || verbose)
 		puts(line);
@@ -97,6 +100,7 @@ bool check_va(bool ok, const char *where, const char *format, va_list args)
 		passed++;
 	else
 		failed++;
+	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
