@@ -344,7 +344,7 @@ static void end_read_req(struct iw_stream *s)
 	const uint8_t *hdr = s->rx.hdr;
 	struct iw_irq *r = &s->irq[s->irq_tail++ % IW_MAX_IRD];
 
-	s->rx.read_msn++;
+	__atomic_store_n(&s->rx.read_msn, s->rx.read_msn + 1, __ATOMIC_RELAXED);	/* iwarp_qp_reads_served() */
 	stat_add(&s->rx.read, iw_get32(s->rx.hdr + OFF_RR_SIZE));
 	r->sink_stag = iw_get32(hdr + OFF_RR_SINK_STAG);
 	r->sink_to = iw_get64(hdr + OFF_RR_SINK_TO);
