@@ -39,13 +39,16 @@ static inline _Atomic uint32_t *held_of(const struct target_namespace *ns, uint6
 	return &ns->latches.held[entry % LATCH_ENTRIES << ns->latches.held_shift];
 }
 
-/* Whether a reactor with these counts reads any of the blocks. */
+/*
+ * Whether a reactor with these counts reads any of the blocks.  Sequentially consistent, as the bits that the caller has
+ * set: an acquire load may be executed before those are visible (Armv8.3's LDAPR).
+ */
 static inline bool is_read(const struct latch_readers *r, uint32_t bits)
 {
-	if (atomic_load_explicit(&r->all, memory_order_acquire))
+	if (atomic_load_explicit(&r->all, memory_order_seq_cst))
 		return true;
 	for (; bits; bits &= bits - 1)
-		if (atomic_load_explicit(&r->block[__builtin_ctz(bits)], memory_order_acquire))
+		if (atomic_load_explicit(&r->block[__builtin_ctz(bits)], memory_order_seq_cst))
 			return true;
 	return false;
 }
