@@ -198,7 +198,7 @@ async def test_again_with_a_key_that_has_changed(tmp_path: Path) -> None:
 
 async def test_stalled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A host that sends nothing after Connect loses its connection."""
-    monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 0.2)
+    monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 1.0)
 
     async def silent(*_: object) -> None:
         await asyncio.Event().wait()
@@ -220,7 +220,7 @@ async def test_stalled_after_a_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failure is counted and logged once, although the host does not ask for its reason."""
-    monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 0.2)
+    monkeypatch.setattr("nvmf.auth.controller.STEP_TIMEOUT", 1.0)
 
     async def wrong(_: object, queue: Admin, qid: int) -> None:
         await queue.send(commands.authentication_send(16), "Authentication Send", bytes(16))

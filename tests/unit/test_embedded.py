@@ -188,7 +188,7 @@ async def test_a_change_that_outlasts_the_target(
     with socket.create_server(("127.0.0.1", 0)) as free:
         number = free.getsockname()[1]
     target = await serve(TEXT)
-    began = slow_keys(monkeypatch, 0.6)
+    began = slow_keys(monkeypatch, 1.5)
     change = asyncio.create_task(target.apply(f"{PORT.format(number, '')}{SECOND}{space}"))
     await began.wait()
     await target.stop()
