@@ -44,6 +44,8 @@ tc filter add dev {NETDEV} parent ffff: prio 1 protocol ip u32 \\
 """The opcode of the BTH, behind 20 bytes of IPv4 and 8 of UDP, is RC Acknowledge."""
 OUTGOING = f"tc qdisc replace dev {NETDEV} root netem loss random 0.5%"
 FORGOTTEN = "the peer has forgotten this connection"
+NEW_DEVICE = "rdma link del rxe0 2>/dev/null; true"
+"""Its first queue pair has the number that it has after a boot, whatever other tests did."""
 NO_LOSS = f"""
 tc qdisc del dev {NETDEV} ingress 2>/dev/null
 tc qdisc del dev {NETDEV} root 2>/dev/null
@@ -94,6 +96,7 @@ def test_restarted_host(machine: Lab, cable: Network, tmp_path: Path, need_produ
     target = OursOutside(cable, tmp_path, network.HOST, "roce")
     try:
         before = machine.guest()
+        before.run(NEW_DEVICE, quiet=True)
         use_device(before, "rxe")
         host = KernelHost(before, target.address, target.service)
         host.try_connect(target.nqn, "-i", "1", "-k", "1200").check()
