@@ -101,6 +101,47 @@ static void restarted(struct rig *rig, struct rig_cm *cm)
 	replaced(rig, cm, NULL, COMM + 4);
 }
 
+/* Others send so many messages that the peer's answer finds no room. */
+static void answer_is_lost(struct rig *rig, const struct ro_cm_fields *rtu)
+{
+	const struct ro_cm_fields stray = { .kind = RO_CM_DREP, .local_comm = 1, .remote_comm = 2 };
+
+	pthread_mutex_lock(&iw_cm_lock);	/* the helper takes none of them */
+	for (int i = 0; i < RO_CM_QUEUE + RO_BATCH; i++) {
+		send_message(rig, i < RO_CM_QUEUE ? &stray : rtu);
+		iw_cq_progress(iw_cq(rig->cq), false);
+	}
+	for (int i = 0; i < RO_BATCH; i++)
+		iw_cq_progress(iw_cq(rig->cq), false);
+	pthread_mutex_unlock(&iw_cm_lock);
+}
+
+static void flooded(struct rig *rig, struct rig_cm *cm)
+{
+	enum { QPN = PEER_QPN + 50, COMM = PEER_COMM + 50, TRIES = 4 };
+	struct ro_cm_fields f, rtu = { .kind = RO_CM_RTU, .local_comm = PEER_COMM };
+	struct ro_id *id;
+
+	check_section("the peer has the connection, but its answers are lost in a flood");
+	id = connected(rig, cm, QPN);
+	if (!id)
+		return;
+	f = asks_anew(rig, QPN, COMM, id);
+	rtu.remote_comm = f.local_comm;
+	for (int i = 0; i < TRIES && f.kind == RO_CM_REP; i++) {
+		answer_is_lost(rig, &rtu);
+		f = next_message(rig);
+	}
+	CHECK(f.kind == RO_CM_REP && f.local_comm == id->local_comm, "(asked again: %x)", (unsigned int)f.kind);
+	send_message(rig, &rtu);
+	f = next_message(rig);
+	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_STALE && f.remote_comm == COMM, "(%x)", (unsigned int)f.kind);
+	pthread_mutex_lock(&iw_cm_lock);
+	CHECK(id->state == RO_ID_CONNECTED && ro_qp_state(ro_qp(id->id.qp)) == IBV_QPS_RTS);
+	pthread_mutex_unlock(&iw_cm_lock);
+	ro_destroy_id(&id->id);
+}
+
 int main(int argc, char **argv)
 {
 	static struct rig rig;
@@ -108,8 +149,10 @@ int main(int argc, char **argv)
 
 	check_begin(&argc, argv);
 	if (rig_open(&rig)) {
-		if (rig_listens(&rig, &cm))
+		if (rig_listens(&rig, &cm)) {
 			restarted(&rig, &cm);
+			flooded(&rig, &cm);
+		}
 		rig_listens_no_more(&cm);
 	}
 	rig_close(&rig);

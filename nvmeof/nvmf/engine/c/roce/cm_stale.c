@@ -4,7 +4,8 @@
  * from the start again.  The IBTA specification (volume 1, chapter 12) demands that the request is refused and the old
  * connection disconnected; but the address of a request may be forged, and a third party must not end a connection.  So
  * the peer is asked first: the REP of the old connection is sent again, which a peer that has the connection answers
- * with an RTU.  Without one, the old connection ends, and the request is treated as if it came now.
+ * with an RTU.  Without one, the old connection ends, and the request is treated as if it came now.  A third party may also
+ * send so many messages that the RTU finds no room: while something is lost here, silence proves nothing.
  *
  * Owns the requests that wait for this.  Under iw_cm_lock.
  */
@@ -24,6 +25,7 @@ struct ro_stale {
 	struct ro_cm_message request;
 	uint32_t comm;			/* of the request */
 	unsigned int tries;
+	uint32_t lost;			/* at the port, before the first of these tries */
 	uint64_t send_at;
 };
 
@@ -31,6 +33,8 @@ static struct list waiting;
 
 static void ask(struct ro_stale *s, uint64_t now)
 {
+	if (!s->tries)
+		s->lost = ro_port_lost(s->port);
 	ro_port_send_mad(s->port, &s->id->peer, s->id->mad);
 	s->send_at = now + (FIRST_NS << s->tries++);
 }
@@ -117,7 +121,11 @@ uint64_t ro_stales_expire(uint64_t now)
 
 		next = link->next;
 		if (s->send_at <= now) {
-			if (s->tries == TRIES || !s->id || s->id->state != RO_ID_CONNECTED) {
+			const bool ended = !s->id || s->id->state != RO_ID_CONNECTED;
+
+			if (!ended && s->tries == TRIES && s->lost != ro_port_lost(s->port))
+				s->tries = 0;
+			if (ended || s->tries == TRIES) {
 				decide(s);
 				continue;
 			}

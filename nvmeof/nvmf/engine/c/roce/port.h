@@ -147,6 +147,7 @@ struct ro_port {
 	iw_spin cm_lock;
 	struct ro_cm_message *cm;
 	unsigned int cm_head, cm_tail;
+	uint32_t cm_lost;		/* messages that found the queue full */
 };
 
 extern struct list ro_ports;		/* by link */
@@ -185,6 +186,8 @@ struct iw_visit ro_port_visit(struct ro_port *port, bool hold);
 void ro_port_release(struct ro_port *port);
 /* Take the oldest message of the connection manager; false if there is none.  On the helper. */
 bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m);
+/* The number of packets and messages, so far, for which there was no room: a message that did not arrive may be one of them. */
+uint32_t ro_port_lost(struct ro_port *port);
 
 /* ---- port_send.c ---- */
 

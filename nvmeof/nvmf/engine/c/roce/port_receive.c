@@ -7,6 +7,7 @@
 #include "port.h"
 #include "capture/capture.h"
 
+#include <linux/sock_diag.h>
 #include <netinet/udp.h>
 
 static void inbox_ready(struct ro_port *port, unsigned int i)
@@ -36,10 +37,12 @@ static void port_cm_packet(struct ro_port *port, const uint8_t *buf, uint32_t le
 	    (ro_get16(buf + 2) & RO_PKEY_PARTITION) != RO_PKEY_PARTITION || ro_get32(buf + RO_BTH) != RO_QKEY)
 		return;
 	iw_lock(&port->cm_lock);
-	if (port->cm_head - port->cm_tail < RO_CM_QUEUE) {	/* else it is lost; the peer repeats it */
+	if (port->cm_head - port->cm_tail < RO_CM_QUEUE) {
 		m = &port->cm[port->cm_head++ % RO_CM_QUEUE];
 		m->from = *from;
 		memcpy(m->mad, buf + RO_BTH + RO_DETH, RO_MAD);
+	} else {
+		port->cm_lost++;	/* the peer repeats it */
 	}
 	iw_unlock(&port->cm_lock);
 	iw_helper_call(&port->caller);
@@ -55,6 +58,18 @@ bool ro_port_cm_take(struct ro_port *port, struct ro_cm_message *m)
 		*m = port->cm[port->cm_tail++ % RO_CM_QUEUE];
 	iw_unlock(&port->cm_lock);
 	return found;
+}
+
+uint32_t ro_port_lost(struct ro_port *port)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 }, lost;
+	socklen_t len = sizeof(info);
+
+	(void)getsockopt(port->fd, SOL_SOCKET, SO_MEMINFO, info, &len);
+	iw_lock(&port->cm_lock);
+	lost = port->cm_lost;
+	iw_unlock(&port->cm_lock);
+	return lost + info[SK_MEMINFO_DROPS];
 }
 
 /* Whether a packet is for a different process: GRO joins the packets of a peer, regardless of their process. */
