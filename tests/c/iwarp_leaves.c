@@ -99,8 +99,76 @@ static void leaves(bool others)
 	check(!iw_destroy_comp_channel(channel), "leaves: the channel has no CQ left");
 }
 
+/* Its cancellation is pending as it begins to receive: it must not end there. */
+static void *be_cancelled(void *unused)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	pthread_cancel(pthread_self());
+	iw_get_cq_event(channel, &cq, &context);
+	return unused;
+}
+
+static void cancelled(void)
+{
+	struct queue one, other;
+	pthread_t thread;
+	void *result = NULL;
+
+	channel = iw_create_comp_channel(&iw_dev.ext.context);
+	queue_open(&one);
+	queue_open(&other);
+	pthread_create(&thread, NULL, be_cancelled, NULL);
+	pthread_join(thread, &result);
+	check(result == PTHREAD_CANCELED, "leaves: a thread that waits for events can be cancelled");
+	queue_close(&one);
+	queue_close(&other);
+	check(!iw_destroy_comp_channel(channel), "leaves: no CQ waits for a thread that was cancelled");
+}
+
+enum { CROWD = 16 };
+
+static void *look_again(void *unused)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!atomic_load(&left))
+		iw_get_cq_event(channel, &cq, &context);
+	return unused;
+}
+
+/* Some thread receives at any time. */
+static void crowded(void)
+{
+	struct queue one, other;
+	pthread_t threads[CROWD];
+
+	channel = iw_create_comp_channel(&iw_dev.ext.context);
+	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+	queue_open(&one);
+	queue_open(&other);
+	slow = &other;
+	atomic_store(&entered, false);
+	atomic_store(&left, false);
+	for (int i = 0; i < CROWD; i++)
+		pthread_create(&threads[i], NULL, look_again, NULL);
+	for (double end = now_s() + CHECK_PATIENCE_S; !atomic_load(&entered) && now_s() < end;)
+		usleep(100);
+	queue_close(&one);
+	atomic_store(&left, true);
+	for (int i = 0; i < CROWD; i++)
+		pthread_join(threads[i], NULL);
+	slow = NULL;
+	queue_close(&other);
+	check(!iw_destroy_comp_channel(channel), "leaves: a CQ leaves although some thread always receives");
+}
+
 void test_leaves(void)
 {
 	leaves(false);
 	leaves(true);
+	crowded();
+	cancelled();
 }

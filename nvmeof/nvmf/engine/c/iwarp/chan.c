@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -63,7 +64,7 @@ static void chan_tell(struct iw_chan *chan)
 {
 	uint64_t one = 1;
 
-	if (!chan->queued.head || chan->told || chan->taking)
+	if (!chan->queued.head || chan->told || chan->taking[0] || chan->taking[1])
 		return;
 	chan->told = true;
 	(void)!write(chan->evfd, &one, sizeof(one));
@@ -106,18 +107,37 @@ int iw_chan_join(struct iw_chan *chan, struct iw_member *m)
 	return 0;
 }
 
+static void chan_wait(struct iw_chan *chan)
+{
+	iw_unlock(&chan->lock);
+	sched_yield();
+	iw_lock(&chan->lock);
+}
+
+/*
+ * Under the lock: wait for the threads that receive now.  Those that begin meanwhile are counted apart: on a busy
+ * channel there may always be some.
+ */
+static void chan_outwait(struct iw_chan *chan)
+{
+	if (chan->pid != getpid())	/* the threads of a parent do not exist in a child */
+		return;
+	while (chan->leaving)
+		chan_wait(chan);
+	chan->leaving = true;
+	chan->now ^= 1;
+	while (chan->taking[chan->now ^ 1])
+		chan_wait(chan);
+	chan->leaving = false;
+}
+
 void iw_chan_leave(struct iw_chan *chan, struct iw_member *m)
 {
 	epoll_ctl(chan->ch.fd, EPOLL_CTL_DEL, m->epfd, NULL);
 	iw_lock(&chan->lock);
 	chan->nmembers--;
 	chan->only = NULL;
-	/* these threads may have found the member before; those of a parent do not exist in a child */
-	while (chan->taking && chan->pid == getpid()) {
-		iw_unlock(&chan->lock);
-		sched_yield();
-		iw_lock(&chan->lock);
-	}
+	chan_outwait(chan);	/* these threads may have found the member before */
 	if (m->events)
 		chan_unqueue(chan, m);
 	m->events = 0;
@@ -203,11 +223,13 @@ static struct iw_member *chan_take(struct iw_chan *chan)
 	struct iw_member *m = chan_pop(chan), *only = chan->only;
 
 	if (!m) {
-		chan->taking++;
+		const unsigned int now = chan->now;
+
+		chan->taking[now]++;
 		iw_unlock(&chan->lock);
 		chan_stir(chan, only);
 		iw_lock(&chan->lock);
-		chan->taking--;
+		chan->taking[now]--;
 		m = chan_pop(chan);
 	}
 	chan_tell(chan);
@@ -230,8 +252,14 @@ int iw_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cqp, void **cq_
 	struct iw_chan *chan = (struct iw_chan *)ch;
 
 	for (;;) {
+		int state;
+
+		/* a thread that ended while it receives would keep locks, and iw_chan_leave() would wait for it */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+
 		struct iw_member *m = chan_take(chan);
 
+		pthread_setcancelstate(state, &state);
 		if (m) {
 			if (!atomic_load(&chan->patient))
 				chan_made_patient(chan, m);

@@ -29,7 +29,9 @@ struct iw_chan {
 	iw_spin lock;
 	struct line queued;		/* members with events not yet taken */
 	bool told;			/* evfd is readable */
-	unsigned int taking;		/* threads that receive now, and will check for events afterwards */
+	unsigned int taking[2];		/* threads that receive now, and will check for events afterwards */
+	unsigned int now;		/* of taking: where threads that begin are counted */
+	bool leaving;			/* a thread waits for the other count to be 0 */
 	unsigned int nmembers;
 	struct iw_member *only;		/* the member, if there has never been a second one */
 };
