@@ -172,14 +172,21 @@ async def test_no_exception_keeps_a_call(
     assert error is None or type(error).__name__ in caplog.text
 
 
-async def test_an_exception_of_a_resize_ends_neither_the_store_nor_the_target() -> None:
+class Odd(BaseException):
+    """No Exception."""
+
+
+@pytest.mark.parametrize("error", [SystemExit, Odd, asyncio.CancelledError])
+async def test_an_exception_of_a_resize_ends_neither_the_store_nor_the_target(
+    error: type[BaseException],
+) -> None:
     class Exits(Memory):
         bad = False
 
         @property
         def size(self) -> int:
             if self.bad:
-                raise SystemExit(3)
+                raise error(3)
             return SIZE
 
         @size.setter
@@ -189,7 +196,7 @@ async def test_an_exception_of_a_resize_ends_neither_the_store_nor_the_target() 
     async with served(store) as (target, controller):
         store.bad = True
         nqn = target.config.subsystems[0].nqn
-        with pytest.raises(Error, match="SystemExit: 3"):
+        with pytest.raises(Error, match=f"{error.__name__}: "):
             await target._server.apply(target.config, [(nqn, 1)])
         assert len(await controller.namespaces[0].read(0, 1)) == 512
 

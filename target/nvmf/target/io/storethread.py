@@ -293,10 +293,14 @@ class PythonStore:
 
 
 async def _guarded(work: Coroutine[object, None, T]) -> T:
-    """Return the result of work; an exception that would end the event loop becomes an OSError."""
+    """Return the result of work; an exception that is no Exception becomes an OSError, as it would
+    end the event loop or pass through the target.
+    """
     try:
         return await work
-    except (SystemExit, KeyboardInterrupt) as error:
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
         raise OSError(errno.EIO, text_of(error)) from error
 
 
