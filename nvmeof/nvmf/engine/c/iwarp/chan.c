@@ -73,7 +73,7 @@ static void chan_tell(struct iw_chan *chan)
 void iw_chan_event(struct iw_chan *chan, struct iw_member *m)
 {
 	iw_lock(&chan->lock);
-	if (!m->events++) {
+	if (!m->left && !m->events++) {
 		line_push(&chan->queued, &m->queued);
 		chan_tell(chan);
 	}
@@ -137,10 +137,11 @@ void iw_chan_leave(struct iw_chan *chan, struct iw_member *m)
 	iw_lock(&chan->lock);
 	chan->nmembers--;
 	chan->only = NULL;
-	chan_outwait(chan);	/* these threads may have found the member before */
+	m->left = true;
 	if (m->events)
 		chan_unqueue(chan, m);
 	m->events = 0;
+	chan_outwait(chan);	/* these threads may have found the member before */
 	iw_unlock(&chan->lock);
 	pthread_mutex_lock(&m->cq->mutex);
 	while (m->delivered != m->cq->comp_events_completed)

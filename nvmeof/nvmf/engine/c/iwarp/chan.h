@@ -46,6 +46,7 @@ struct iw_member {
 	/* chan->lock */
 	struct list_link queued;
 	unsigned int events;		/* queued on the channel */
+	bool left;			/* the CQ is being destroyed: it has no further events */
 
 	/* cq->mutex */
 	unsigned int delivered;
