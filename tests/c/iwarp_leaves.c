@@ -99,6 +99,7 @@ static void leaves(bool others)
 	check(!iw_destroy_comp_channel(channel), "leaves: the channel has no CQ left");
 }
 
+#ifndef __SANITIZE_ADDRESS__
 /* Its cancellation is pending as it begins to receive: it must not end there. */
 static void *be_cancelled(void *unused)
 {
@@ -126,6 +127,7 @@ static void cancelled(void)
 	queue_close(&other);
 	check(!iw_destroy_comp_channel(channel), "leaves: no CQ waits for a thread that was cancelled");
 }
+#endif
 
 enum { CROWD = 16 };
 
@@ -170,5 +172,7 @@ void test_leaves(void)
 	leaves(false);
 	leaves(true);
 	crowded();
+#ifndef __SANITIZE_ADDRESS__	/* gcc's takes the stack of a thread that was cancelled for invalid when the thread ends */
 	cancelled();
+#endif
 }
