@@ -18,12 +18,24 @@ struct queue {
 
 static struct ibv_comp_channel *channel;
 static struct queue *slow;		/* the one whose receive takes its time */
-static atomic_bool entered, left, late;
+static bool leaves_soon;		/* it is leaving when its receive ends */
+static atomic_bool entered, left, late, taken;
 
 static bool member_armed(struct iw_member *member)
 {
 	(void)member;
 	return true;
+}
+
+static bool has_left(const struct iw_member *member)
+{
+	struct iw_chan *chan = (struct iw_chan *)channel;
+	bool found;
+
+	iw_lock(&chan->lock);
+	found = member->left;
+	iw_unlock(&chan->lock);
+	return found;
 }
 
 static void member_receive(struct iw_member *member)
@@ -36,6 +48,11 @@ static void member_receive(struct iw_member *member)
 	for (int i = 0; i < 100 && !atomic_load(&left); i++)
 		nanosleep(&pause, NULL);
 	atomic_store(&late, atomic_load(&left));
+	if (!leaves_soon)
+		return;
+	for (double end = now_s() + CHECK_PATIENCE_S; !has_left(member) && now_s() < end;)
+		nanosleep(&pause, NULL);
+	iw_chan_event((struct iw_chan *)channel, member);	/* nobody gets it */
 }
 
 static const struct iw_member_calls calls = { member_armed, member_receive };
@@ -60,13 +77,21 @@ static void queue_close(struct queue *q)
 	pthread_mutex_destroy(&q->cq.mutex);
 }
 
-static void *take_events(void *unused)
+static void take_event(void)
 {
 	struct ibv_cq *cq;
 	void *context;
 
+	if (iw_get_cq_event(channel, &cq, &context))
+		return;
+	atomic_store(&taken, true);
+	iw_ack_cq_events(cq, 1);
+}
+
+static void *take_events(void *unused)
+{
 	while (!atomic_load(&left) && !atomic_load(&entered))
-		iw_get_cq_event(channel, &cq, &context);
+		take_event();
 	return unused;
 }
 
@@ -82,9 +107,11 @@ static void leaves(bool others)
 	if (others)
 		queue_open(&other);
 	slow = &one;
+	leaves_soon = true;
 	atomic_store(&entered, false);
 	atomic_store(&left, false);
 	atomic_store(&late, false);
+	atomic_store(&taken, false);
 	pthread_create(&thread, NULL, take_events, NULL);
 	for (double end = now_s() + CHECK_PATIENCE_S; !atomic_load(&entered) && now_s() < end;)
 		usleep(100);
@@ -93,7 +120,9 @@ static void leaves(bool others)
 	atomic_store(&left, true);
 	pthread_join(thread, NULL);
 	check(!atomic_load(&late), "leaves: the CQ is not destroyed under it%s", others ? " (one of two)" : "");
+	check(!atomic_load(&taken), "leaves: it has no event as soon as it begins to leave");
 	slow = NULL;
+	leaves_soon = false;
 	if (others)
 		queue_close(&other);
 	check(!iw_destroy_comp_channel(channel), "leaves: the channel has no CQ left");
@@ -133,11 +162,8 @@ enum { CROWD = 16 };
 
 static void *look_again(void *unused)
 {
-	struct ibv_cq *cq;
-	void *context;
-
 	while (!atomic_load(&left))
-		iw_get_cq_event(channel, &cq, &context);
+		take_event();
 	return unused;
 }
 
