@@ -72,20 +72,25 @@ static inline struct rdma_cm_id *event(struct rig_cm *cm, enum rdma_cm_event_typ
 	return id;
 }
 
-static inline struct ro_id *accepted_as(struct rig *rig, struct rig_cm *cm, uint32_t qpn, uint32_t comm)
+/* Accept the next request. */
+static inline struct ro_id *accepts(struct rig *rig, struct rig_cm *cm)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 16, .rnr_retry_count = 5 };
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
 
-	send_request(rig, qpn, comm);
-	id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
 	if (!id || !CHECK(!ro_create_qp(id, rig->pd, &attr) && !ro_accept(id, &param)))
 		return NULL;
 	return (struct ro_id *)id;
+}
+
+static inline struct ro_id *accepted_as(struct rig *rig, struct rig_cm *cm, uint32_t qpn, uint32_t comm)
+{
+	send_request(rig, qpn, comm);
+	return accepts(rig, cm);
 }
 
 static inline struct ro_id *accepted(struct rig *rig, struct rig_cm *cm, uint32_t qpn)

@@ -17,24 +17,19 @@ static struct ro_cm_fields asks_anew(struct rig *rig, uint32_t qpn, uint32_t com
 /* The old connection has ended, and the new one is accepted. */
 static void replaced(struct rig *rig, struct rig_cm *cm, struct ro_id *old, uint32_t comm)
 {
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC, .send_cq = rig->cq, .recv_cq = rig->cq,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
-	};
-	struct rdma_conn_param param = { .responder_resources = 2, .initiator_depth = 16, .rnr_retry_count = 5 };
-	struct rdma_cm_id *id;
 	struct ro_cm_fields f;
+	struct ro_id *id;
 
 	if (old)
 		CHECK(event(cm, RDMA_CM_EVENT_DISCONNECTED) == &old->id);
-	id = event(cm, RDMA_CM_EVENT_CONNECT_REQUEST);
-	if (!CHECK(id && !ro_create_qp(id, rig->pd, &attr) && !ro_accept(id, &param)))
+	id = accepts(rig, cm);
+	if (!id)
 		return;
 	do
 		f = next_message(rig);
 	while (f.kind == RO_CM_DREQ);
 	CHECK(f.kind == RO_CM_REP && f.remote_comm == comm, "(%x, %u)", (unsigned int)f.kind, f.remote_comm);
-	ro_destroy_id(id);
+	ro_destroy_id(&id->id);
 	if (old)
 		ro_destroy_id(&old->id);
 	pthread_mutex_lock(&iw_cm_lock);
@@ -50,6 +45,13 @@ static struct ro_id *connected(struct rig *rig, struct rig_cm *cm, uint32_t qpn)
 	rtu.remote_comm = next_message(rig).local_comm;
 	send_message(rig, &rtu);
 	return id && CHECK(event(cm, RDMA_CM_EVENT_ESTABLISHED) == &id->id) ? id : NULL;
+}
+
+static void still_connected(const struct ro_id *id)
+{
+	pthread_mutex_lock(&iw_cm_lock);
+	CHECK(id->state == RO_ID_CONNECTED && ro_qp_state(ro_qp(id->id.qp)) == IBV_QPS_RTS);
+	pthread_mutex_unlock(&iw_cm_lock);
 }
 
 static void restarted(struct rig *rig, struct rig_cm *cm)
@@ -69,7 +71,7 @@ static void restarted(struct rig *rig, struct rig_cm *cm)
 	f = next_message(rig);
 	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_STALE && f.remote_comm == COMM, "(%x, %u)", (unsigned int)f.kind,
 	      f.reason);
-	CHECK(id->state == RO_ID_CONNECTED && ro_qp_state(ro_qp(id->id.qp)) == IBV_QPS_RTS);
+	still_connected(id);
 
 	check_section("the peer does not know the connection");
 	f = asks_anew(rig, QPN, COMM + 1, id);
@@ -136,9 +138,7 @@ static void flooded(struct rig *rig, struct rig_cm *cm)
 	send_message(rig, &rtu);
 	f = next_message(rig);
 	CHECK(f.kind == RO_CM_REJ && f.reason == RO_REJ_STALE && f.remote_comm == COMM, "(%x)", (unsigned int)f.kind);
-	pthread_mutex_lock(&iw_cm_lock);
-	CHECK(id->state == RO_ID_CONNECTED && ro_qp_state(ro_qp(id->id.qp)) == IBV_QPS_RTS);
-	pthread_mutex_unlock(&iw_cm_lock);
+	still_connected(id);
 	ro_destroy_id(&id->id);
 }
 
