@@ -8,6 +8,7 @@
  * application: it posts work, binds and invalidates a window.  Receives come from a queue of the queue pair's own or
  * from a shared one.  The queue pair's socket is one end of a socketpair.
  */
+#include "input.h"
 #include "util/crc32c.h"
 #include "iwarp.h"
 
@@ -27,10 +28,6 @@ static struct ibv_mr *shared, *private_mr;
 static struct ibv_mw *window;
 static struct ibv_srq *srq;
 
-struct input {
-	const uint8_t *p, *end;
-};
-
 struct run {
 	struct iw_qp *qp;
 	int peer;
@@ -40,15 +37,6 @@ struct run {
 	uint32_t unpolled;		/* bytes of a Read Response sent since the last poll */
 	bool ended;
 };
-
-static uint32_t take(struct input *in, int bytes)
-{
-	uint32_t value = 0;
-
-	while (bytes-- && in->p < in->end)
-		value = value << 8 | *in->p++;
-	return value;
-}
 
 static void poll_all(struct run *r)
 {

@@ -6,6 +6,7 @@
  * The input is a list of steps: messages that fit to a connection except for fields that the input changes, calls of the
  * application, and time that passes without an answer.
  */
+#include "input.h"
 #include "events.h"
 #include "roce/cm.h"
 #include "stats.h"
@@ -17,10 +18,6 @@
 
 enum { SERVICE = 4420, SLOTS = 6, PEERS = 2, BACKLOG = 3, STEPS_MAX = 200 };
 #define LATER_NS 10000000000ull
-
-struct input {
-	const uint8_t *p, *end;
-};
 
 struct slot {
 	struct rdma_cm_id *id;
@@ -34,15 +31,6 @@ static struct ibv_cq *cq;
 static struct ro_port *port;
 static union ro_addr peers[PEERS];
 static struct slot slots[SLOTS];
-
-static uint32_t take(struct input *in, int bytes)
-{
-	uint32_t value = 0;
-
-	while (bytes-- && in->p < in->end)
-		value = value << 8 | *in->p++;
-	return value;
-}
 
 static union ro_addr address(void)
 {

@@ -6,6 +6,7 @@
  * The input is a list of steps: packets that are valid except for fields that the input changes, and actions of the
  * application: it posts work, binds and invalidates a window, and waits without an answer.
  */
+#include "input.h"
 #include "roce/cm.h"
 
 #include <arpa/inet.h>
@@ -20,10 +21,6 @@ static struct ibv_mr *shared, *private_mr;
 static struct ibv_mw *window;
 static struct ro_port *port;
 
-struct input {
-	const uint8_t *p, *end;
-};
-
 struct run {
 	struct ro_qp *qp;
 	union ro_addr peer;
@@ -31,15 +28,6 @@ struct run {
 	unsigned int posted, completed;
 	uint32_t others;		/* bytes that other queue pairs of the port have requested */
 };
-
-static uint32_t take(struct input *in, int bytes)
-{
-	uint32_t value = 0;
-
-	while (bytes-- && in->p < in->end)
-		value = value << 8 | *in->p++;
-	return value;
-}
 
 static union ro_addr address(void)
 {
